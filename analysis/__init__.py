@@ -1,0 +1,1 @@
+"""What run directories say: read, judged and laid out, without touching them."""

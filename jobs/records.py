@@ -1,0 +1,190 @@
+"""What one run writes down, as plain typed records: the interface between running and analysing.
+
+Standard library only, so that analysis can read a run without anything else of `jobs`.
+Every record is one JSON object in one file; docs/run-directory.md lists the files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+SCHEMA_VERSION = 1
+
+R = TypeVar("R")
+
+
+class RecordError(ValueError):
+    """A record that cannot be what it claims to be; the text names the field."""
+
+
+@dataclass(kw_only=True)
+class Latency:
+    """One latency metric over the successful requests of a point, in milliseconds."""
+
+    mean: float | None = None
+    median: float | None = None
+    p90: float | None = None
+    p99: float | None = None
+
+
+@dataclass(kw_only=True)
+class ServerCounters:
+    """What the servers' own counters moved by during a point; None where a server does not tell.
+
+    Token and byte counts are sums over all engines of a role; `gpu` figures do not appear here.
+    """
+
+    decode_external_tokens: float | None = None
+    decode_local_tokens: float | None = None
+    prefill_prompt_tokens: float | None = None
+    generation_tokens: float | None = None
+    kv_bytes: float | None = None
+    kv_transfers: float | None = None
+    kv_failed: float | None = None
+    kv_expired: float | None = None
+    preemptions: float | None = None
+
+
+@dataclass(kw_only=True)
+class BenchPoint:
+    """One benchmark point: points/<index>-c<concurrency>.json.
+
+    `input_range` and `output_range` are inclusive [low, high] token counts per request;
+    `range_definition` is "inferencemax" (U[int(r*L), L]) or "vllm" (U[L(1-r), L(1+r)]).
+    Token totals count successful requests only: input as the client counted it, output from
+    the server's usage. `duration_s` is the client's own measured span.
+    """
+
+    run_id: str
+    index: int
+    name: str
+    engine: str
+    rehearsal: bool
+    client: str
+    concurrency: int
+    num_prompts: int
+    isl: int
+    osl: int
+    range_definition: str
+    range_ratio: float
+    input_range: list[int]
+    output_range: list[int]
+    seed: int
+    started_at: str
+    ended_at: str
+    duration_s: float
+    completed: int
+    failed: int
+    total_input_tokens: int
+    total_output_tokens: int
+    warmup_requests: int = 0
+    request_throughput: float | None = None
+    ttft_ms: Latency = field(default_factory=Latency)
+    tpot_ms: Latency = field(default_factory=Latency)
+    itl_ms: Latency = field(default_factory=Latency)
+    e2el_ms: Latency = field(default_factory=Latency)
+    errors: dict[str, int] = field(default_factory=dict)
+    server: ServerCounters = field(default_factory=ServerCounters)
+    raw: str | None = None
+    schema: int = SCHEMA_VERSION
+
+
+@dataclass(kw_only=True)
+class AccuracyRepeat:
+    """One pass over the questions: accuracy/<repeat>.json.
+
+    `transport_failures` are requests that never got an answer; they are no answers and are not
+    scored. `accuracy` = correct / answered. `strict_accuracy` uses the second, stricter
+    extraction. `invalid` counts answers in which no number was found; `cut` answers that ended
+    at the token limit.
+    """
+
+    run_id: str
+    repeat: int
+    dataset: str
+    comparable: bool
+    rehearsal: bool
+    questions: int
+    answered: int
+    correct: int
+    invalid: int
+    cut: int
+    transport_failures: int
+    accuracy: float | None
+    strict_accuracy: float | None
+    duration_s: float
+    output_tokens: int
+    protocol: dict[str, Any] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    schema: int = SCHEMA_VERSION
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """How the run ended: outcome.json. `cause` is one paragraph for people, empty when completed.
+
+    `status` is completed | failed | cancelled | timed_out; a run directory without this file is
+    still running, or lost.
+    """
+
+    run_id: str
+    status: str
+    phase: str
+    cause: str
+    started_at: str
+    ended_at: str
+    points_written: int
+    points_planned: int
+    schema: int = SCHEMA_VERSION
+
+
+def to_json(record: Any) -> dict[str, Any]:
+    """The record as a JSON object."""
+    data: dict[str, Any] = dataclasses.asdict(record)
+    return data
+
+
+def from_json(kind: type[R], data: Any, where: str = "record") -> R:
+    """A record read back.
+
+    Unknown fields are ignored (a newer writer); a missing or mistyped one raises RecordError
+    with `where` and the field's name.
+    """
+    if not isinstance(data, dict):
+        raise RecordError(f"{where}: expected a JSON object, found {type(data).__name__}")
+    hints = typing.get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for item in dataclasses.fields(typing.cast(Any, kind)):
+        if item.name not in data:
+            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+                raise RecordError(f"{where}: field {item.name!r} is missing")
+            continue
+        values[item.name] = _value(hints[item.name], data[item.name], f"{where}: {item.name}")
+    return kind(**values)
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """`value` checked against a field's type, nested records built."""
+    origin = typing.get_origin(hint)
+    if origin is types.UnionType:
+        options = typing.get_args(hint)
+        if value is None and type(None) in options:
+            return None
+        return _value(next(o for o in options if o is not type(None)), value, where)
+    if dataclasses.is_dataclass(hint):
+        return from_json(typing.cast(Any, hint), value, where)
+    if hint is Any:
+        return value
+    if origin is list and isinstance(value, list):
+        (item,) = typing.get_args(hint)
+        return [_value(item, entry, f"{where}[{place}]") for place, entry in enumerate(value)]
+    wanted = origin or hint
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, wanted) or (wanted in (int, float) and isinstance(value, bool)):
+        raise RecordError(f"{where}: expected {wanted.__name__}, found {value!r}")
+    return value

@@ -1,0 +1,123 @@
+"""The run directory: the one owner of its file names, and of how files get there.
+
+Files are written aside and renamed, so that a reader never sees half a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+class RunDir:
+    """Names inside one run directory. Creating the object touches nothing."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @property
+    def run_json(self) -> Path:
+        """Config, plan and provenance, written by the launcher before submission."""
+        return self.path / "run.json"
+
+    @property
+    def submission(self) -> Path:
+        """Job id and executor, written by the launcher after the scheduler accepted the job."""
+        return self.path / "submission.json"
+
+    @property
+    def allocation(self) -> Path:
+        """Nodes, addresses and job id, written by the job once it runs."""
+        return self.path / "allocation.json"
+
+    @property
+    def outcome(self) -> Path:
+        """How it ended; absent while the run lives."""
+        return self.path / "outcome.json"
+
+    @property
+    def events(self) -> Path:
+        """What happened when, one JSON object a line."""
+        return self.path / "events.jsonl"
+
+    @property
+    def canary(self) -> Path:
+        """What the transfer canary saw, pair by pair and prompt by prompt."""
+        return self.path / "canary.json"
+
+    @property
+    def api_key(self) -> Path:
+        """The run's own API key, mode 0600."""
+        return self.path / "api_key"
+
+    @property
+    def logs(self) -> Path:
+        """One log per process."""
+        return self.path / "logs"
+
+    @property
+    def points(self) -> Path:
+        """One record per benchmark point, and raw/ with what the client itself wrote."""
+        return self.path / "points"
+
+    @property
+    def raw(self) -> Path:
+        """The clients' own result files."""
+        return self.points / "raw"
+
+    @property
+    def gates(self) -> Path:
+        """ready and go files by which prepared clients are held and released."""
+        return self.path / "gates"
+
+    @property
+    def accuracy(self) -> Path:
+        """One record per accuracy repeat."""
+        return self.path / "accuracy"
+
+    @property
+    def preflight(self) -> Path:
+        """One report per node."""
+        return self.path / "preflight"
+
+    def log(self, step: str) -> Path:
+        """The log of one step."""
+        return self.logs / f"{step}.log"
+
+    def point(self, index: int, concurrency: int) -> Path:
+        """The record of one point."""
+        return self.points / f"{index}-c{concurrency}.json"
+
+    def repeat(self, repeat: int) -> Path:
+        """The record of one accuracy repeat."""
+        return self.accuracy / f"{repeat}.json"
+
+    def make_folders(self) -> None:
+        """The folders a job writes into, private to the user."""
+        for folder in (self.logs, self.points, self.raw, self.gates, self.accuracy, self.preflight):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def write_text(path: Path, text: str, mode: int = 0o600) -> None:
+    """`text` at `path`, whole or not at all."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    aside.replace(path)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """`data` as JSON at `path`, whole or not at all."""
+    write_text(path, json.dumps(data, indent=1, sort_keys=False) + "\n")
+
+
+def append_event(path: Path, event: dict[str, Any]) -> None:
+    """One line at the end of events.jsonl (short single writes, so lines stay whole)."""
+    line = json.dumps(event, sort_keys=False) + "\n"
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(line)

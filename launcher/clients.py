@@ -1,0 +1,78 @@
+"""Benchmark clients' command lines; jobs/clients/ holds the programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from launcher.placement import address
+from launcher.plan import LaunchPlan, Point
+from launcher.steps import Step, Surroundings
+
+GATE = "{run_dir}/gates"
+
+
+def base_url(plan: LaunchPlan) -> str:
+    """Where clients talk: the router, on the first node."""
+    return f"http://{address(0)}:{plan.config.cluster.ports.router}"
+
+
+def result_path(point: Point) -> str:
+    """The client's own result file, relative to the run directory."""
+    return f"points/raw/{point.index}-{point.name}.json"
+
+
+def client_name(plan: LaunchPlan) -> str:
+    """vllm_bench or native."""
+    return plan.config.workload.client or plan.config.engine.client
+
+
+def client_step(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
+    """The process that prepares a point's prompts, waits at the gate and measures."""
+    return CLIENTS[client_name(plan)](point, plan, around)
+
+
+def _lengths(point: Point) -> list[str]:
+    inputs, outputs = point.input_range, point.output_range
+    argv = ["--input-range", str(inputs[0]), str(inputs[1])]
+    return [*argv, "--output-range", str(outputs[0]), str(outputs[1])]
+
+
+def _native(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
+    config = plan.config
+    argv = [around.python, "-m", "jobs.clients.native", "--base-url", base_url(plan)]
+    argv += ["--model", config.model.served_name, "--gate", GATE, "--name", point.name]
+    argv += ["--result", f"{{run_dir}}/{result_path(point)}"]
+    argv += ["--concurrency", str(point.concurrency), "--num-prompts", str(point.num_prompts)]
+    argv += ["--warmup", str(point.warmup_requests), *_lengths(point)]
+    argv += ["--seed", str(point.seed), "--vocab-size", str(config.model.vocab_size)]
+    argv += ["--timeout-s", str(config.workload.request_timeout_s)]
+    name = f"client-{point.name}"
+    return Step(name=name, node=0, argv=tuple(argv), env=dict(around.env), contained=False)
+
+
+def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
+    config = plan.config
+    contained = config.cluster.container.kind != "none"
+    python = "python3"
+    if not contained and config.engine.env_dir:
+        python = f"{config.engine.env_dir}/bin/python"
+    argv = [python, f"{around.code_dir}/jobs/clients/vllm_bench.py"]
+    argv += ["--gate", GATE, "--name", point.name]
+    argv += ["--prompts", f"{{run_dir}}/points/raw/{point.index}-{point.name}.prompts.jsonl"]
+    argv += [*_lengths(point), "--seed", str(point.seed), "--warmup", str(point.warmup_requests)]
+    argv += ["--result", f"{{run_dir}}/{result_path(point)}", "--"]
+    argv += ["--backend", "vllm", "--base-url", base_url(plan), "--endpoint", "/v1/completions"]
+    argv += ["--model", config.model.served_name]
+    argv += ["--tokenizer", config.model.tokenizer or config.model.path]
+    argv += ["--num-prompts", str(point.num_prompts), "--request-rate", "inf"]
+    argv += ["--max-concurrency", str(point.concurrency), "--seed", str(point.seed)]
+    argv += ["--ignore-eos", "--temperature", "0", "--disable-tqdm"]
+    argv += ["--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,99"]
+    env = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    return Step(name=f"client-{point.name}", node=0, argv=tuple(argv), env=env)
+
+
+CLIENTS: dict[str, Callable[[Point, LaunchPlan, Surroundings], Step]] = {
+    "vllm_bench": _vllm_bench,
+    "native": _native,
+}

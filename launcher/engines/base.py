@@ -1,0 +1,37 @@
+"""What an engine must answer; nothing else of the launcher knows an engine's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from launcher.placement import WorkerProcess
+from launcher.plan import LaunchPlan
+from launcher.steps import Surroundings
+
+
+class Engine(Protocol):
+    """One server program."""
+
+    protocol: str
+    """The dialect jobs/engines/ reads and speaks."""
+    rehearsal: bool
+    """Whether its records are stamped as no results."""
+    owned_flags: frozenset[str]
+    """Flags the launcher derives; refused in configuration."""
+
+    def worker_argv(
+        self, process: WorkerProcess, plan: LaunchPlan, around: Surroundings, /
+    ) -> Sequence[str]:
+        """The server's own command."""
+
+    def worker_env(
+        self, process: WorkerProcess, plan: LaunchPlan, around: Surroundings, /
+    ) -> Mapping[str, str]:
+        """The server's environment, secrets left out."""
+
+    def transfers_kv(self, plan: LaunchPlan) -> bool:
+        """Whether KV crosses between endpoints, so that side channels and a canary are due."""
+
+    def contained(self) -> bool:
+        """Whether the server runs inside the cluster's container."""

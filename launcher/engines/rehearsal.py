@@ -1,0 +1,44 @@
+"""The rehearsal engine's command line: `python -m jobs.rehearsal`, a labelled stand-in server."""
+
+from __future__ import annotations
+
+from launcher.flags import render_flags
+from launcher.placement import WorkerProcess, address
+from launcher.plan import LaunchPlan
+from launcher.ports import process_ports
+from launcher.steps import Surroundings
+
+
+class RehearsalEngine:
+    """Speaks vLLM's HTTP, metrics and prefill/decode protocol; computes nothing."""
+
+    protocol = "vllm"
+    rehearsal = True
+    owned_flags: frozenset[str] = frozenset()
+
+    def worker_argv(
+        self, process: WorkerProcess, plan: LaunchPlan, around: Surroundings
+    ) -> list[str]:
+        """The stand-in's command for one node of an endpoint."""
+        config = plan.config
+        ports = process_ports(process, config.cluster.ports)
+        argv = [around.python, "-m", "jobs.rehearsal", "--role", process.endpoint.role]
+        argv += ["--host", address(process.node), "--model", config.model.served_name]
+        argv += ["--port", str(ports.http)] if ports.http is not None else ["--headless"]
+        argv += ["--dp", str(process.endpoint.dp), "--dp-start", str(process.dp_ranks[0])]
+        argv += ["--dp-local", str(len(process.dp_ranks)), "--nixl-base", str(ports.nixl_base)]
+        return argv + render_flags(config.engine.options, off_prefix=None)
+
+    def worker_env(
+        self, _: WorkerProcess, plan: LaunchPlan, around: Surroundings
+    ) -> dict[str, str]:
+        """Only what Python needs to find the checkout, and the site's own variables."""
+        return {**around.env, **plan.config.cluster.env}
+
+    def transfers_kv(self, plan: LaunchPlan) -> bool:
+        """States cross where prefill and decode are apart."""
+        return plan.disaggregated
+
+    def contained(self) -> bool:
+        """It needs the launcher's own Python, not the image."""
+        return False

@@ -1,0 +1,147 @@
+"""What to launch, before any node is known: endpoints with their sizes, flags and points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.flags import merge_flags
+from launcher.lengths import length_range
+from launcher.schema import LaunchConfig
+
+ROLE_ORDER = ("prefill", "decode", "aggregated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One logical engine: dp data-parallel ranks of tp x pp GPUs, maybe over several nodes."""
+
+    role: str
+    index: int
+    tp: int
+    pp: int
+    dp: int
+    expert_parallel: bool
+    load_balancing: str
+    rank_offset: int
+    """DP ranks of all endpoints before this one: keeps side-channel port blocks disjoint."""
+    flags: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """prefill0, prefill1, ..., decode0."""
+        return f"{self.role}{self.index}"
+
+    @property
+    def gpus_per_rank(self) -> int:
+        """GPUs of one data-parallel rank."""
+        return self.tp * self.pp
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole endpoint."""
+        return self.gpus_per_rank * self.dp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One benchmark point; token ranges are inclusive [low, high] per request."""
+
+    index: int
+    concurrency: int
+    num_prompts: int
+    warmup_requests: int
+    input_range: tuple[int, int]
+    output_range: tuple[int, int]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """c64: what logs and files call the point."""
+        return f"c{self.concurrency}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPlan:
+    """The configuration with its endpoints and points worked out."""
+
+    config: LaunchConfig
+    endpoints: tuple[Endpoint, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def serving_gpus(self) -> int:
+        """GPUs that hold a rank: the divisor of the published total TPS/GPU."""
+        return sum(endpoint.gpus for endpoint in self.endpoints)
+
+    def role_gpus(self) -> dict[str, int]:
+        """GPUs of each role."""
+        sums: dict[str, int] = {}
+        for endpoint in self.endpoints:
+            sums[endpoint.role] = sums.get(endpoint.role, 0) + endpoint.gpus
+        return sums
+
+    @property
+    def disaggregated(self) -> bool:
+        """Whether prefill and decode are separate endpoints, with KV crossing between them."""
+        return "prefill" in self.role_gpus()
+
+    def role_ranks(self, role: str) -> int:
+        """DP ranks of all endpoints of a role."""
+        return sum(endpoint.dp for endpoint in self.endpoints if endpoint.role == role)
+
+
+def build_plan(config: LaunchConfig) -> LaunchPlan:
+    """The plan of a configuration. Pure; raises LauncherError for lengths that have no meaning."""
+    return LaunchPlan(config=config, endpoints=_endpoints(config), points=_points(config))
+
+
+def _endpoints(config: LaunchConfig) -> tuple[Endpoint, ...]:
+    endpoints: list[Endpoint] = []
+    offset = 0
+    for role in ROLE_ORDER:
+        shape = config.topology.roles.get(role)
+        if shape is None:
+            continue
+        flags = merge_flags(
+            config.engine.flags,
+            config.model.flags,
+            config.flags.all,
+            config.flags.roles.get(role, {}),
+            shape.flags,
+        )
+        for index in range(shape.endpoints):
+            endpoints.append(
+                Endpoint(
+                    role=role,
+                    index=index,
+                    tp=shape.tp,
+                    pp=shape.pp,
+                    dp=shape.dp,
+                    expert_parallel=shape.expert_parallel,
+                    load_balancing=shape.load_balancing,
+                    rank_offset=offset,
+                    flags=flags,
+                )
+            )
+            offset += shape.dp
+    return tuple(endpoints)
+
+
+def _points(config: LaunchConfig) -> tuple[Point, ...]:
+    load = config.workload
+    inputs = length_range(load.range_definition, load.range_ratio, load.isl)
+    outputs = length_range(load.range_definition, load.range_ratio, load.osl)
+    return tuple(
+        Point(
+            index=index,
+            concurrency=concurrency,
+            num_prompts=max(1, round(load.prompts_per_concurrency * concurrency)),
+            warmup_requests=round(load.warmup_per_concurrency * concurrency),
+            input_range=inputs,
+            output_range=outputs,
+            seed=load.seed + index,
+        )
+        for index, concurrency in enumerate(load.concurrency)
+    )

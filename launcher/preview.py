@@ -1,0 +1,100 @@
+"""The dry run: the whole plan on made-up nodes, for people or as one JSON document."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from launcher.document import with_made_up_nodes
+
+PREVIEW_DIR = "/RUN"
+"""Stands for the run directory, which a dry run does not make."""
+
+SHOWN = (
+    *("executor", "nodes", "gpus_per_node", "serving_gpus", "allocated_gpus", "role_gpus"),
+    *("segment", "workers", "router", "points", "accuracy", "canary"),
+)
+
+
+def preview_document(plan_document: dict[str, Any], sbatch: str | None) -> dict[str, Any]:
+    """What `dry_run=json` prints; docs/dry-run.md documents every key."""
+    made_up: dict[str, Any] = with_made_up_nodes(plan_document, PREVIEW_DIR)
+    document = {key: made_up[key] for key in SHOWN}
+    document["node_names"] = [f"node{index}" for index in range(made_up["nodes"])]
+    document["sbatch"] = sbatch
+    return document
+
+
+def preview_text(document: dict[str, Any], warnings: list[str]) -> str:
+    """What `dry_run=true` prints."""
+    return "\n".join([*_lines(document), *(f"warning: {text}" for text in warnings)])
+
+
+def _lines(document: dict[str, Any]) -> Iterator[str]:
+    segment = document["segment"]
+    roles = ", ".join(f"{gpus} {role}" for role, gpus in document["role_gpus"].items())
+    yield (
+        f"{document['nodes']} nodes x {document['gpus_per_node']} GPUs = "
+        f"{document['allocated_gpus']} allocated, {document['serving_gpus']} serving ({roles}); "
+        + (f"segment {segment} (nodes in one block)" if segment else "no segment")
+    )
+    yield ""
+    yield f"{'worker':<12} {'node':<7} {'GPUs':<9} {'DP ranks':<10} {'HTTP':<6} {'RPC':<6} NIXL"
+    for worker in document["workers"]:
+        yield _worker_line(worker)
+    for worker in document["workers"]:
+        yield from _step_lines(worker)
+    yield from _step_lines(document["router"])
+    yield ""
+    yield f"{len(document['points'])} points:"
+    for point in document["points"]:
+        low, high = point["range"]["input"]
+        out_low, out_high = point["range"]["output"]
+        yield (
+            f"  {point['name']:<7} {point['num_prompts']} requests after "
+            f"{point['warmup_requests']} for warm-up, input {low}..{high}, output "
+            f"{out_low}..{out_high} tokens ({point['range']['definition']}), seed {point['seed']}"
+        )
+    for point in document["points"]:
+        yield from _step_lines(point["step"])
+    accuracy = document["accuracy"]
+    yield ""
+    yield f"accuracy: {_accuracy_line(accuracy)}"
+    canary = document["canary"]
+    yield f"canary: {canary['form'] + ' form' if canary['enabled'] else 'off'}"
+    if document["sbatch"]:
+        yield "\nsbatch script:"
+        yield from (f"  {line}" for line in document["sbatch"].splitlines())
+
+
+def _worker_line(worker: dict[str, Any]) -> str:
+    ports = worker["ports"]
+    gpus = ",".join(str(gpu) for gpu in worker["gpus"])
+    ranks = ",".join(str(rank) for rank in worker["dp_ranks"])
+    nixl = ",".join(str(port) for port in ports.get("nixl", ())) or "-"
+    return (
+        f"{worker['name']:<12} node{worker['node']:<3} {gpus:<9} {ranks:<10} "
+        f"{ports.get('http', '-'):<6} {ports.get('rpc', '-'):<6} {nixl}"
+    )
+
+
+def _step_lines(step: dict[str, Any]) -> Iterator[str]:
+    yield f"\n{step['name']} on node{step['node']}:"
+    for key, value in step["env"].items():
+        yield f"  {key}={shlex.quote(value)}"
+    yield f"  {shlex.join(step['command'])}"
+
+
+def _accuracy_line(accuracy: dict[str, Any] | None) -> str:
+    if accuracy is None:
+        return "none"
+    asked = accuracy["num_questions"] or "all"
+    name = "GSM8K" if accuracy["dataset"] == "gsm8k" else "word problems (not comparable)"
+    gate = ""
+    if accuracy["reference"] is not None:
+        gate = f", gate >= {accuracy['reference'] - accuracy['tolerance']:.2f}"
+    return (
+        f"{name}, {asked} questions x {accuracy['repeats']} repeats, "
+        f"{accuracy['num_shots']}-shot{gate}"
+    )

@@ -1,0 +1,312 @@
+"""The typed shape of every configuration group under conf/.
+
+Mutable on purpose: YAML is merged onto these by OmegaConf. Plan types (plan.py, placement.py)
+are frozen. A key that is not here is an error, a value of another type is an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+
+@dataclass
+class ContainerConfig:
+    """How a step enters its container."""
+
+    kind: str = "none"
+    """none | pyxis | apptainer. `none` runs the engine's own environment, `engine.env_dir`."""
+    image: str | None = None
+    """Image as the container runtime names it: registry reference, .sqsh or .sif path."""
+    mounts: list[str] = field(default_factory=list)
+    """Extra mounts, `host:container[:flags]`; model, results and code folders are added."""
+    options: list[str] = field(default_factory=list)
+    """Extra options, passed as they are (pyxis: srun options; apptainer: before the image)."""
+
+
+@dataclass
+class PortsConfig:
+    """First port of each block; launcher/ports.py derives every listener from these."""
+
+    router: int = 8000
+    router_metrics: int = 29000
+    http: int = 8100
+    """Workers' HTTP: http + index of the process's first GPU on its node."""
+    rpc: int = 13345
+    """Data-parallel RPC: rpc + index of the endpoint's first GPU on its leader's node."""
+    nixl: int = 5600
+    """NIXL side channels: nixl + ranks of earlier endpoints + global DP rank (vLLM adds it)."""
+    internal: int = 20000
+    """VLLM_PORT windows of 50 for endpoints on one node: internal + 50 * first GPU."""
+
+
+@dataclass
+class BudgetsConfig:
+    """Seconds each phase may take; start-up extends while progress is seen."""
+
+    preflight_s: float = 120.0
+    start_s: float = 3600.0
+    router_s: float = 60.0
+    canary_s: float = 600.0
+    prepare_s: float = 7200.0
+    point_s: float = 7200.0
+    accuracy_s: float = 7200.0
+    teardown_s: float = 12.0
+
+
+@dataclass
+class ClusterConfig:
+    """One site: where jobs run and what a node is."""
+
+    executor: str = MISSING
+    """slurm | local. local runs the same pipeline with process groups instead of srun steps."""
+    gpus_per_node: int = 4
+    """GPUs of one node (GB200 NVL72 compute tray: 4). On `local`, slots."""
+    cpus_per_node: int | None = None
+    """CPUs a step asks for are its share of these by GPUs; null leaves it to Slurm."""
+    nvlink_domain_nodes: int = 18
+    """Nodes of one NVLink domain (NVL72: 18 trays of 4 GPUs)."""
+    segment: str = "auto"
+    """auto | off | a node count. sbatch --segment: nodes that must share one block."""
+    results_dir: str = "runs"
+    """Run directories are made here; must be on a file system that login node and nodes share."""
+    python: str | None = None
+    """Python of the driver on the nodes; null: the interpreter that runs the launcher."""
+    time: str = "04:00:00"
+    """Job time limit, [D-]HH:MM:SS in quotes, or whole minutes."""
+    grace_s: int = 120
+    """Seconds before the time limit at which the driver is told to end and write its records."""
+    account: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    reservation: str | None = None
+    exclude: str | None = None
+    sbatch: dict[str, Any] = field(default_factory=dict)
+    """Further sbatch options, long names without dashes (mem: 0)."""
+    srun: list[str] = field(default_factory=list)
+    """Further srun options of every step."""
+    setup: list[str] = field(default_factory=list)
+    """Shell lines of the batch script before the driver (module load ...)."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Environment of every step."""
+    container: ContainerConfig = field(default_factory=ContainerConfig)
+    ports: PortsConfig = field(default_factory=PortsConfig)
+    budgets: BudgetsConfig = field(default_factory=BudgetsConfig)
+    login_sees_models: bool = True
+    """Whether models can be checked where the launcher runs; else the preflight does."""
+    cache_dir: str = "/tmp"
+    """Node-local folder under which every worker process keeps its own compile caches."""
+    min_free_disk_gb: float = 1.0
+    """Free space the preflight wants in the results folder, GB."""
+
+
+@dataclass
+class RoleConfig:
+    """The shape of one role: `endpoints` copies of a tp x pp x dp engine."""
+
+    endpoints: int = 1
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    """Data-parallel ranks of one endpoint; with expert_parallel EP = tp * dp."""
+    expert_parallel: bool = True
+    load_balancing: str = "hybrid"
+    """hybrid | internal, for endpoints over several nodes. hybrid: every node answers HTTP for its
+    own ranks; internal: the first node answers for all, the others are headless."""
+    flags: dict[str, Any] = field(default_factory=dict)
+    """Engine flags of this topology's role; last of all layers."""
+
+
+@dataclass
+class TopologyConfig:
+    """Roles and how they share nodes."""
+
+    roles: dict[str, RoleConfig] = field(default_factory=dict)
+    """prefill + decode, or aggregated alone."""
+    share_nodes: bool = False
+    """Whether ranks of different roles may share a node."""
+
+
+@dataclass
+class ModelFacts:
+    """Architecture numbers of a model, from which capacity is computed. null = not applicable."""
+
+    layers: int | None = None
+    attention_layers: int | None = None
+    gdn_layers: int | None = None
+    hidden_size: int | None = None
+    attention_heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    gdn_value_heads: int | None = None
+    gdn_key_heads: int | None = None
+    gdn_head_dim: int | None = None
+    gdn_conv_kernel: int | None = None
+    experts: int | None = None
+    experts_per_token: int | None = None
+    shared_experts: int | None = None
+    moe_intermediate_size: int | None = None
+    mtp_layers: int | None = None
+    max_position: int | None = None
+    ssm_dtype: str | None = None
+    """State dtype that `auto` stands for (HF config mamba_ssm_dtype)."""
+    expert_params: float | None = None
+    """Parameters in routed experts."""
+    other_params: float | None = None
+    """All other parameters, MTP left out."""
+    expert_bytes_per_param: float | None = None
+    other_bytes_per_param: float | None = None
+
+
+@dataclass
+class ModelConfig:
+    """What is served."""
+
+    served_name: str = MISSING
+    path: str = MISSING
+    """Local (or staged) folder with config.json, tokenizer and weights."""
+    tokenizer: str | None = None
+    """Tokenizer folder; null: `path`."""
+    vocab_size: int = MISSING
+    hybrid: bool = False
+    """Whether it has linear-attention (GDN, Mamba) layers."""
+    flags: dict[str, Any] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    gsm8k_reference: float | None = None
+    """Published GSM8K accuracy under the protocol of accuracy=gsm8k (0..1)."""
+    facts: ModelFacts = field(default_factory=ModelFacts)
+    sources: dict[str, str] = field(default_factory=dict)
+    """Where each number comes from."""
+    unconfirmed: list[str] = field(default_factory=list)
+    """What no source confirms."""
+
+
+@dataclass
+class FlagsConfig:
+    """A named set of engine flags; null removes a flag, a mapping becomes JSON."""
+
+    all: dict[str, Any] = field(default_factory=dict)
+    roles: dict[str, dict[str, Any]] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    capture_rule: bool = False
+    """Whether decode's max-cudagraph-capture-size follows the highest concurrency (cc/ranks + 128)
+    where the release's own limit is lower."""
+
+
+@dataclass
+class EngineConfig:
+    """Which server program, which release, where it lives."""
+
+    name: str = MISSING
+    kind: str = MISSING
+    """vllm | rehearsal: the file under launcher/engines/."""
+    release: str = MISSING
+    """Release of the engine in the image or environment, as X.Y.Z."""
+    env_dir: str | None = None
+    """Environment that holds the engine when no container is used (its bin/ is used)."""
+    device: str = "cuda"
+    """cuda | cpu | none."""
+    client: str = MISSING
+    """Benchmark client used unless workload.client says otherwise."""
+    flags: dict[str, Any] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options of the rehearsal engine's own server."""
+
+
+@dataclass
+class RouterConfig:
+    """The router in front of the workers (vllm-router)."""
+
+    executable: str | None = None
+    """Path of vllm-router on the nodes; null: beside cluster.python, outside any container."""
+    policy: str = "round_robin"
+    flags: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class WorkloadConfig:
+    """The load: lengths in tokens, one point per concurrency."""
+
+    isl: int = MISSING
+    osl: int = MISSING
+    range_definition: str = "inferencemax"
+    """inferencemax: U[int(r*L), L]; vllm: U[floor(L(1-r)), ceil(L(1+r))]."""
+    range_ratio: float = 1.0
+    concurrency: list[int] = MISSING
+    prompts_per_concurrency: float = 8.0
+    warmup_per_concurrency: float = 1.0
+    seed: int = 0
+    """Point i uses seed + i, so that no point repeats another's prompts."""
+    client: str | None = None
+    """vllm_bench | native; null: engine.client."""
+    request_timeout_s: float = 3600.0
+
+
+@dataclass
+class AccuracyConfig:
+    """Questions asked after the sweep."""
+
+    dataset: str = "none"
+    """gsm8k | word_problems | none."""
+    data_dir: str | None = None
+    """Folder with GSM8K's test.jsonl and train.jsonl (fields question, answer)."""
+    repeats: int = 1
+    num_questions: int | None = None
+    """null: all."""
+    num_shots: int = 5
+    max_tokens: int = 256
+    temperature: float = 0.0
+    seed: int = 42
+    stop: list[str] = field(default_factory=list)
+    concurrency: int = 512
+    timeout_s: float = 600.0
+    retries: int = 3
+    tolerance: float = 0.03
+
+
+@dataclass
+class CanaryConfig:
+    """Proof, before the sweep, that KV crosses NIXL and that the state is right."""
+
+    enabled: bool = True
+    prompts: int = 8
+    tokens: int = 16
+    prompt_tokens: int = 300
+    form: str = "auto"
+    """auto | exact | band. auto: exact where both roles have equal dp and tp and no flag differs
+    that changes kernels, else band."""
+
+
+@dataclass
+class LaunchConfig:
+    """The whole of one run."""
+
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    topology: TopologyConfig = field(default_factory=TopologyConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    flags: FlagsConfig = field(default_factory=FlagsConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    router: RouterConfig = field(default_factory=RouterConfig)
+    workload: WorkloadConfig = field(default_factory=WorkloadConfig)
+    accuracy: AccuracyConfig = field(default_factory=AccuracyConfig)
+    canary: CanaryConfig = field(default_factory=CanaryConfig)
+    name: str | None = None
+    """Label of the run; null: the topology's name."""
+    dry_run: str = "false"
+    """false | true (for people) | json (one document on stdout)."""
+    wait: str = "auto"
+    """auto | true | false: stay until the run has ended, follow its log, print the table.
+    auto: yes on `local`, no on Slurm."""
+    check: str = "strict"
+    """strict | warn: whether warnings stop a submission. Errors always do."""
+    allow_dirty: bool = False
+    """Whether a checkout with uncommitted changes may be submitted (their diff is kept)."""
+
+
+def register() -> None:
+    """Make LaunchConfig known to Hydra as `launch_schema`, the base of conf/config.yaml."""
+    ConfigStore.instance().store(name="launch_schema", node=LaunchConfig)

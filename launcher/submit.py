@@ -1,0 +1,159 @@
+"""The edge to submitit: a run directory is made, then handed over; nothing else crosses."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import submitit
+
+from launcher.batch import batch_command, sbatch_parameters
+from launcher.engines import ENGINES
+from launcher.errors import SubmissionError
+from launcher.placement import Placement
+from launcher.plan import LaunchPlan
+from launcher.steps import Surroundings
+
+KEPT_SLURM = ("SLURM_CONF",)
+DROPPED_PREFIXES = ("SLURM_", "SRUN_", "SBATCH_", "PMIX_", "PMI_")
+
+EXPLANATIONS = {
+    "Requested topology configuration is not available": (
+        "the segment does not fit this cluster's blocks; try cluster.segment=off or a smaller one"
+    ),
+    "Invalid --segment specification": "this Slurm or its topology plugin knows no segments: "
+    "cluster.segment=off",
+    "unrecognized option '--segment": "this Slurm is older than 23.11 and knows no segments: "
+    "cluster.segment=off",
+    "Invalid account": "set cluster.account to one of yours (sacctmgr show assoc user=$USER)",
+    "invalid partition": "set cluster.partition to one that sinfo lists",
+    "Invalid qos": "set cluster.qos to one that your account may use",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job the executor took."""
+
+    job_id: str
+    run_dir: Path
+    log: Path
+    """What the driver prints."""
+
+
+def make_run_dir(results_dir: str, label: str) -> Path:
+    """A new private folder <time>-<label>-<random>, unique under any start rate."""
+    root = Path(results_dir)
+    root.mkdir(parents=True, exist_ok=True)
+    while True:
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{_legal(label)}-{secrets.token_hex(3)}"
+        try:
+            (root / name).mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return root / name
+
+
+def _legal(label: str) -> str:
+    """A label as part of a folder's name."""
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "._") else "-" for c in label)
+    return kept.strip("-.")[:60] or "run"
+
+
+def run_document(
+    plan: LaunchPlan,
+    plan_document: dict[str, Any],
+    run_id: str,
+    labels: dict[str, str],
+    origin: dict[str, Any],
+) -> dict[str, Any]:
+    """run.json: everything the job and the analysis will ever know about this submission."""
+    engine = plan.config.engine
+    return {
+        "schema": 1,
+        "run_id": run_id,
+        "name": plan.config.name or labels["topology"],
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "labels": labels,
+        "engine": {
+            "name": engine.name,
+            "protocol": ENGINES[engine.kind].protocol,
+            "release": engine.release,
+            "rehearsal": ENGINES[engine.kind].rehearsal,
+        },
+        "config": asdict(plan.config),
+        "provenance": origin,
+        "plan": plan_document,
+    }
+
+
+def submit(
+    plan: LaunchPlan,
+    placement: Placement,
+    document: dict[str, Any],
+    run_dir: Path,
+    around: Surroundings,
+    diff: str,
+) -> Submitted:
+    """Write run.json and hand the run directory over; a refusal undoes it all."""
+    try:
+        (run_dir / "run.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        if diff:
+            (run_dir / "uncommitted.diff").write_text(diff, encoding="utf-8")
+        if plan.config.cluster.executor == "local":
+            submitted = _submit_local(run_dir, around)
+        else:
+            submitted = _submit_slurm(plan, placement, document["name"], run_dir, around)
+    except BaseException:
+        shutil.rmtree(run_dir, ignore_errors=True)
+        raise
+    record = {"executor": plan.config.cluster.executor, "job_id": submitted.job_id}
+    record["log"] = str(submitted.log)
+    (run_dir / "submission.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    return submitted
+
+
+def clean_slurm_environment(environ: dict[str, str]) -> list[str]:
+    """Names to drop before sbatch, so that a surrounding allocation does not leak into the job."""
+    return [
+        name for name in environ if name.startswith(DROPPED_PREFIXES) and name not in KEPT_SLURM
+    ]
+
+
+def _submit_slurm(
+    plan: LaunchPlan, placement: Placement, name: str, run_dir: Path, around: Surroundings
+) -> Submitted:
+    for variable in clean_slurm_environment(dict(os.environ)):
+        del os.environ[variable]
+    try:
+        executor = submitit.SlurmExecutor(folder=run_dir / "submitit")
+        executor.update_parameters(**sbatch_parameters(plan, placement, name))
+        job = executor._submit_command(batch_command(str(run_dir), around))
+    except RuntimeError as error:
+        raise SubmissionError(
+            f"{error} (cluster.executor=slurm). Run this where sbatch is, or use cluster=local"
+        ) from error
+    except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+        raise SubmissionError(_explain(str(error))) from error
+    return Submitted(job.job_id, run_dir, job.paths.stdout)
+
+
+def _explain(text: str) -> str:
+    reason = next((why for words, why in EXPLANATIONS.items() if words in text), None)
+    tail = text.strip().splitlines()[-1] if text.strip() else "no message"
+    return f"sbatch refused the job: {tail}" + (f"\n  {reason}" if reason else "")
+
+
+def _submit_local(run_dir: Path, around: Surroundings) -> Submitted:
+    executor = submitit.LocalExecutor(folder=run_dir / "submitit")
+    executor.update_parameters(timeout_min=24 * 60)
+    words = shlex.split(batch_command(str(run_dir), around))[1:]
+    job = executor.submit(submitit.helpers.CommandFunction(words, verbose=False))
+    return Submitted(job.job_id, run_dir, job.paths.stdout)

@@ -1,0 +1,199 @@
+"""What is wrong with a configuration, all of it at once, from the configuration alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from launcher.clients import CLIENTS
+from launcher.containers import CONTAINERS
+from launcher.engines import ENGINES
+from launcher.errors import LauncherError, PlanError
+from launcher.lengths import DEFINITIONS, length_range
+from launcher.placement import place
+from launcher.plan import ROLE_ORDER, build_plan
+from launcher.ports import collisions, listeners
+from launcher.schema import LaunchConfig
+from launcher.segment import segment_of
+
+Rule = Callable[[LaunchConfig], Iterator[str]]
+
+TIME_LIMIT = re.compile(r"(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d")
+YAML_BOOLEANS = ("True", "False")
+
+
+def check_config(config: LaunchConfig) -> None:
+    """Raise PlanError with every problem of the configuration; return if there is none."""
+    problems = [problem for rule in FORM_RULES for problem in rule(config)]
+    if not problems:
+        problems = [problem for rule in PLAN_RULES for problem in rule(config)]
+    if problems:
+        raise PlanError(problems)
+
+
+def _choice(where: str, value: str, allowed: Mapping[str, Any] | tuple[str, ...]) -> Iterator[str]:
+    if value not in allowed:
+        near = difflib.get_close_matches(value, list(allowed), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        yield f"{where}={value!r}: allowed: {', '.join(allowed)}{hint}"
+
+
+def words(config: LaunchConfig) -> Iterator[str]:
+    """Fields that take one of a few words."""
+    yield from _choice("cluster.executor", config.cluster.executor, ("slurm", "local"))
+    yield from _choice("cluster.container.kind", config.cluster.container.kind, CONTAINERS)
+    yield from _choice("engine.kind", config.engine.kind, ENGINES)
+    yield from _choice("engine.device", config.engine.device, ("cuda", "cpu", "none"))
+    yield from _choice("engine.client / workload.client", client_name_of(config), CLIENTS)
+    yield from _choice("workload.range_definition", config.workload.range_definition, DEFINITIONS)
+    yield from _choice(
+        "accuracy.dataset", config.accuracy.dataset, ("gsm8k", "word_problems", "none")
+    )
+    yield from _choice("canary.form", config.canary.form, ("auto", "exact", "band"))
+    yield from _choice("check", config.check, ("strict", "warn"))
+    yield from _choice("wait", config.wait.lower(), ("auto", "true", "false"))
+    yield from _choice("dry_run", config.dry_run.lower(), ("false", "true", "json"))
+
+
+def client_name_of(config: LaunchConfig) -> str:
+    """The benchmark client of a configuration."""
+    return config.workload.client or config.engine.client
+
+
+def roles(config: LaunchConfig) -> Iterator[str]:
+    """Which roles there are, and their sizes."""
+    names = set(config.topology.roles)
+    for name in sorted(names - set(ROLE_ORDER)):
+        yield f"topology.roles.{name}: no such role; allowed: {', '.join(ROLE_ORDER)}"
+    if names & set(ROLE_ORDER) not in ({"prefill", "decode"}, {"aggregated"}):
+        yield (
+            f"topology.roles: has {', '.join(sorted(names)) or 'none'}; allowed: prefill and "
+            "decode together, or aggregated alone"
+        )
+    for name, shape in config.topology.roles.items():
+        for key in ("endpoints", "tp", "pp", "dp"):
+            if getattr(shape, key) < 1:
+                yield f"topology.roles.{name}.{key}={getattr(shape, key)}: allowed: 1 or more"
+        yield from _choice(
+            f"topology.roles.{name}.load_balancing",
+            shape.load_balancing,
+            ("hybrid", "internal"),
+        )
+
+
+def load(config: LaunchConfig) -> Iterator[str]:
+    """Concurrencies, lengths and counts of the workload."""
+    workload = config.workload
+    if not workload.concurrency:
+        yield "workload.concurrency=[]: allowed: at least one number of concurrent requests"
+    for value in workload.concurrency:
+        if value < 1:
+            yield f"workload.concurrency has {value}: allowed: 1 or more"
+    repeated = sorted({v for v in workload.concurrency if workload.concurrency.count(v) > 1})
+    if repeated:
+        yield f"workload.concurrency repeats {repeated}: give each number once"
+    if workload.prompts_per_concurrency <= 0:
+        yield (
+            f"workload.prompts_per_concurrency={workload.prompts_per_concurrency}: "
+            "allowed: more than 0"
+        )
+    if workload.warmup_per_concurrency < 0:
+        yield (
+            f"workload.warmup_per_concurrency={workload.warmup_per_concurrency}: allowed: 0 or more"
+        )
+    for length in (workload.isl, workload.osl):
+        try:
+            length_range(workload.range_definition, workload.range_ratio, length)
+        except LauncherError as error:
+            yield str(error)
+            break
+
+
+def site(config: LaunchConfig) -> Iterator[str]:
+    """The cluster's own numbers and words."""
+    cluster = config.cluster
+    for key in ("gpus_per_node", "nvlink_domain_nodes", "grace_s"):
+        if getattr(cluster, key) < 1:
+            yield f"cluster.{key}={getattr(cluster, key)}: allowed: 1 or more"
+    if not TIME_LIMIT.fullmatch(cluster.time):
+        yield (
+            f'cluster.time={cluster.time!r}: allowed: [D-]HH:MM:SS in quotes, as in "04:00:00" '
+            "(without quotes YAML makes 1:30:00 the number 5400)"
+        )
+    for key in ("account", "partition", "qos", "reservation", "exclude"):
+        value = getattr(cluster, key)
+        if value in YAML_BOOLEANS or value == "":
+            yield (
+                f"cluster.{key}={value}: meant as text? put it in quotes (YAML reads on, off, "
+                "yes and no as booleans)"
+            )
+    if cluster.container.kind != "none" and not cluster.container.image:
+        yield (
+            f"cluster.container.image is not set, with cluster.container.kind="
+            f"{cluster.container.kind}: name the image, or use kind=none and engine.env_dir"
+        )
+
+
+def safe_text(config: LaunchConfig) -> Iterator[str]:
+    """No control characters: a line break in a value could end a line of the batch script."""
+    for where, value in _strings(dataclasses.asdict(config), ""):
+        if any(ord(character) < 32 or ord(character) == 127 for character in value):
+            yield f"{where}={value!r}: control characters are not allowed; write one plain line"
+
+
+def _strings(value: Any, where: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield where, str(key)
+            yield from _strings(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _strings(item, f"{where}[{index}]")
+
+
+def derived_flags(config: LaunchConfig) -> Iterator[str]:
+    """Flags that the launcher works out itself are refused, with the key that decides them."""
+    engine = ENGINES[config.engine.kind]
+    layers = {"engine.flags": config.engine.flags, "model.flags": config.model.flags}
+    layers["flags.all"] = config.flags.all
+    layers |= {f"flags.roles.{role}": flags for role, flags in config.flags.roles.items()}
+    layers |= {
+        f"topology.roles.{role}.flags": shape.flags for role, shape in config.topology.roles.items()
+    }
+    for where, flags in layers.items():
+        for name in flags:
+            if name.replace("_", "-") in engine.owned_flags:
+                yield (
+                    f"{where}.{name}={flags[name]!r}: the launcher derives this flag from the "
+                    "topology (tp, pp, dp, expert_parallel, load_balancing), the model and "
+                    "cluster.ports; remove it and set those"
+                )
+
+
+def arithmetic(config: LaunchConfig) -> Iterator[str]:
+    """GPUs, nodes, segment and ports of the plan."""
+    try:
+        plan = build_plan(config)
+        placement = place(plan)
+        segment_of(plan, placement)
+    except LauncherError as error:
+        yield str(error)
+        return
+    nixl = ENGINES[config.engine.kind].transfers_kv(plan)
+    for clash in collisions(listeners(placement, config.cluster.ports, nixl)):
+        yield f"cluster.ports: {clash} would both listen there; move one of the bases"
+    for listener in listeners(placement, config.cluster.ports, nixl):
+        if not 1024 <= listener.port <= 65535:
+            yield (
+                f"cluster.ports: {listener.owner} ({listener.what}) would listen on "
+                f"{listener.port}; allowed: 1024 to 65535"
+            )
+
+
+FORM_RULES: tuple[Rule, ...] = (words, roles, load, site, safe_text)
+PLAN_RULES: tuple[Rule, ...] = (derived_flags, arithmetic)
