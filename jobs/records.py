@@ -7,6 +7,7 @@ Every record is one JSON object in one file; docs/run-directory.md lists the fil
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from dataclasses import dataclass, field
@@ -156,7 +157,7 @@ def from_json(kind: type[R], data: Any, where: str = "record") -> R:
     """
     if not isinstance(data, dict):
         raise RecordError(f"{where}: expected a JSON object, found {type(data).__name__}")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     values: dict[str, Any] = {}
     for item in dataclasses.fields(typing.cast(Any, kind)):
         if item.name not in data:
@@ -165,6 +166,11 @@ def from_json(kind: type[R], data: Any, where: str = "record") -> R:
             continue
         values[item.name] = _value(hints[item.name], data[item.name], f"{where}: {item.name}")
     return kind(**values)
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:

@@ -1,0 +1,154 @@
+"""`python -m analysis`: tables of finished or half-finished runs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.errors import AnalysisError
+from analysis.facts import tidy
+from analysis.legend import legend
+from analysis.load import Loaded, load
+from analysis.metrics import METRICS, Metric, compute_all
+from analysis.safetext import printable
+from analysis.tables import (
+    csv_table,
+    markdown_list,
+    markdown_table,
+    parquet_bytes,
+    pick,
+    sort,
+    text_table,
+)
+from analysis.verdict import Verdict
+
+FORMATS = ("text", "csv", "markdown", "parquet")
+SUFFIXES = {".csv": "csv", ".md": "markdown", ".parquet": "parquet"}
+EPILOG = """
+exit status:
+  0  at least one row, no row INVALID, no run failed
+  1  a row is INVALID; a run failed, was cancelled, timed out or lacks a point; a record
+     could not be used (see the warnings); or there is no row
+  2  the request cannot be answered: no such path, column or format
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status; what is asked for goes to stdout, warnings to stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    options = _parser().parse_args(argv)
+    try:
+        if options.command == "columns":
+            return list_columns()
+        return table(options)
+    except AnalysisError as error:
+        _warn(str(error))
+        return 2
+    except BrokenPipeError:
+        # The reader left (`| head`); nothing is wrong with the runs, and nobody listens.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def table(options: argparse.Namespace) -> int:
+    """`table`: one row per benchmark point."""
+    form = _form(options)
+    chosen = pick(options.columns, options.all_columns or form in ("csv", "parquet"))
+    loaded = load([Path(path) for path in options.runs])
+    frame = compute_all(tidy(loaded))
+    if options.sort:
+        frame = sort(frame, options.sort)
+    for warning in loaded.warnings:
+        _warn(f"warning: {warning}")
+    content = _content(form, frame, chosen, loaded)
+    if options.out is not None:
+        _save(options.out, content)
+    else:
+        sys.stdout.write(content.decode())
+        sys.stdout.flush()
+    return exit_status(loaded, frame)
+
+
+def _content(form: str, frame: pd.DataFrame, chosen: Sequence[Metric], loaded: Loaded) -> bytes:
+    """The table in its format; people's formats carry the legend."""
+    if form == "parquet":
+        return parquet_bytes(frame, chosen)
+    if form == "csv":
+        return csv_table(frame, chosen).encode()
+    notes = legend(loaded, frame)
+    if form == "markdown":
+        return f"{markdown_table(frame, chosen)}\n{markdown_list(notes)}".encode()
+    return f"{text_table(frame, chosen)}\n{notes}".encode()
+
+
+def exit_status(loaded: Loaded, frame: pd.DataFrame) -> int:
+    """0 when there is something to show and nothing to object to, else 1."""
+    failed = any(not run.ended_well for run in loaded.runs)
+    invalid = bool((frame["verdict"] == Verdict.INVALID.value).any())
+    return int(frame.empty or failed or invalid or loaded.lost_records > 0)
+
+
+def list_columns() -> int:
+    """`columns`: every column with its unit, meaning and source."""
+    for metric in METRICS:
+        unit = f" [{metric.unit}]" if metric.unit else ""
+        sys.stdout.write(f"{metric.name}{unit}: {metric.doc} (from {metric.source})\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m analysis", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser(
+        "table",
+        help="one row per benchmark point",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("runs", nargs="+", metavar="RUN", help="run directory, or one of runs")
+    command.add_argument("--format", choices=FORMATS, help="default: by --out's suffix, else text")
+    command.add_argument("--out", type=Path, metavar="FILE", help="write there, not to stdout")
+    command.add_argument("--columns", metavar="a,b", help="these columns, in this order")
+    command.add_argument("--sort", metavar="COLUMN", help="best first, else ascending")
+    command.add_argument(
+        "--all-columns", action="store_true", help="every column (csv, parquet: always)"
+    )
+    commands.add_parser("columns", help="every column: unit, meaning, source")
+    return parser
+
+
+def _form(options: argparse.Namespace) -> str:
+    suffix = options.out.suffix.lower() if options.out else ""
+    form: str = options.format or SUFFIXES.get(suffix, "text")
+    if form == "parquet" and options.out is None:
+        raise AnalysisError("--format parquet is not text: give --out FILE")
+    return form
+
+
+def _save(path: Path, content: bytes) -> None:
+    """Whole or not at all, as every file of ours."""
+    aside = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        aside.write_bytes(content)
+        aside.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise AnalysisError(f"--out {path}: cannot be written: {error.strerror}") from error
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"{printable(text)}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""What stands under a table: what the columns divide by, and why rows are not VALID."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pandas as pd
+
+from analysis.accuracy import describe
+from analysis.load import Loaded
+from analysis.run import Run
+from analysis.safetext import printable, shorten
+
+CAUSE_WIDTH = 400
+DEFINITIONS = (
+    "tok/s/GPU: (input + output tokens of successful requests) / duration / serving GPUs;"
+    " tok/s/alloc: the same / allocated GPUs",
+    "tok/s/dGPU: output tokens / duration / decode GPUs;"
+    " tok/s/pGPU: input tokens / duration / prefill GPUs;"
+    " tok/s/user: 1000 / median TPOT in ms",
+    "KV ext: prompt tokens that decode took from prefill / prompt tokens;"
+    " accuracy +-: half of Wilson's 95 % over all answers pooled",
+)
+
+
+def legend(loaded: Loaded, frame: pd.DataFrame) -> str:
+    """Plain lines, every name in them printable."""
+    lines = [*DEFINITIONS, *_divisors(loaded.runs), *_ranges(frame), *_accuracies(loaded.runs)]
+    lines += [*_remarks(frame, "reasons"), *_remarks(frame, "notes"), *_endings(loaded.runs)]
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _divisors(runs: Iterable[Run]) -> Iterator[str]:
+    """Once per topology and set of counts."""
+    seen = dict.fromkeys((run.labels.get("topology", run.run_id), _counts(run)) for run in runs)
+    for name, counts in seen:
+        yield f"GPUs, {name}: {counts}"
+
+
+def _counts(run: Run) -> str:
+    roles = ", ".join(f"{count} {role}" for role, count in sorted(run.role_gpus.items()))
+    serving = run.serving_gpus if run.serving_gpus is not None else "unknown"
+    allocated = run.allocated_gpus if run.allocated_gpus is not None else "unknown"
+    return f"{serving} serving" + (f" ({roles})" if roles else "") + f", {allocated} allocated"
+
+
+def _ranges(frame: pd.DataFrame) -> Iterator[str]:
+    """The length ranges; a warning when rows drawn from different ones stand together."""
+    names = ["range_definition", "range_ratio", "input_range", "output_range"]
+    kinds = frame[names].drop_duplicates().itertuples(index=False)
+    texts = [f"{name} {ratio:g}: input {low}, output {high}" for name, ratio, low, high in kinds]
+    if texts:
+        yield f"lengths drawn from {'; '.join(texts)}"
+    if len(texts) > 1:
+        yield "rows above have different length ranges: do not join them to one series"
+
+
+def _accuracies(runs: Iterable[Run]) -> Iterator[str]:
+    for run in runs:
+        mark = "rehearsal, " if run.rehearsal else ""
+        yield f"accuracy, {run.run_id}: {mark}{describe(run.accuracy_plan, run.accuracy)}"
+
+
+def _remarks(frame: pd.DataFrame, column: str) -> Iterator[str]:
+    """One line per run, verdict and text, with the concurrencies it holds for."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    rows = zip(frame["run"], frame["verdict"], frame[column], frame["concurrency"], strict=True)
+    for run, verdict, text, concurrency in rows:
+        if text:
+            groups.setdefault((run, verdict, text), []).append(f"c{concurrency}")
+    for (run, verdict, text), points in groups.items():
+        head = verdict if column == "reasons" else "note"
+        yield f"{head}, {run} {','.join(points)}: {text}"
+
+
+def _endings(runs: Iterable[Run]) -> Iterator[str]:
+    """Runs that did not complete, and how far they came."""
+    for run in runs:
+        outcome, planned = run.outcome, len(run.planned)
+        done = f"{len(run.points)} of {planned or '?'} points"
+        if outcome is None:
+            yield f"unfinished, {run.run_id}: {done}, no outcome.json: still running, or lost"
+        elif not run.ended_well:
+            cause = shorten(" ".join(outcome.cause.split()), CAUSE_WIDTH)
+            yield f"{outcome.status}, {run.run_id}: {done}, in {outcome.phase}: {cause}"

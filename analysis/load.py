@@ -1,0 +1,161 @@
+"""Run directories in, one tidy frame of facts out (a row is a point, a column is one fact).
+
+A file that is broken, or that belongs to another run, costs one warning and its own row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from analysis.accuracy import check_repeat
+from analysis.errors import AnalysisError, BrokenFileError
+from analysis.files import read_object, read_record
+from analysis.point import check_point
+from analysis.run import Run, parse_run
+from jobs.records import AccuracyRepeat, BenchPoint, Outcome
+from jobs.store import RunDir
+
+POINT_NAME = re.compile(r"(\d{1,6})-c(\d{1,9})\.json")
+REPEAT_NAME = re.compile(r"(\d{1,6})\.json")
+SEARCH_DEPTH = 2
+
+Add = Callable[[Path, tuple[int, ...]], None]
+
+
+@dataclass
+class Loaded:
+    """Every run found, what had to be left out, and how many of those were records of ours."""
+
+    runs: list[Run] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    lost_records: int = 0
+
+    def lose(self, error: BrokenFileError) -> None:
+        """Note a record that cannot be used."""
+        self.warnings.append(str(error))
+        self.lost_records += 1
+
+
+def load(paths: Sequence[Path]) -> Loaded:
+    """The runs in `paths`, each one once. AnalysisError for a path that holds no run."""
+    loaded = Loaded()
+    names: dict[str, Path] = {}
+    for folder in _each_once(paths, loaded.warnings):
+        try:
+            run = parse_run(folder, read_object(RunDir(folder).run_json))
+        except BrokenFileError as error:
+            loaded.lose(error)
+            continue
+        if run.run_id in names:
+            loaded.warnings.append(
+                f"{folder}: left out, run {run.run_id!r} is in {names[run.run_id]} already"
+            )
+            continue
+        names[run.run_id] = folder
+        _fill(run, loaded)
+        loaded.runs.append(run)
+    return loaded
+
+
+def _each_once(paths: Sequence[Path], warnings: list[str]) -> list[Path]:
+    """Every run directory in `paths`, the first way it was named (links count as their target)."""
+    folders = [folder for path in paths for folder in find_runs(path, warnings)]
+    return list({folder.resolve(): folder for folder in reversed(folders)}.values())[::-1]
+
+
+def find_runs(path: Path, warnings: list[str]) -> list[Path]:
+    """`path` if it is a run directory, else those in it or in its sub-folders, by name."""
+    try:
+        if not path.exists():
+            raise AnalysisError(f"{path}: no such run directory")
+        if not path.is_dir():
+            raise AnalysisError(f"{path}: is a file; give the run directory that holds it")
+        found = list(_walk(path, SEARCH_DEPTH, warnings))
+    except OSError as error:
+        raise AnalysisError(f"{path}: cannot be read: {error.strerror}") from error
+    if not found:
+        raise AnalysisError(
+            f"{path}: no run here: neither it nor a folder in it (two levels) has a run.json"
+        )
+    return found
+
+
+def _walk(folder: Path, depth: int, warnings: list[str]) -> Iterator[Path]:
+    if RunDir(folder).run_json.exists():
+        yield folder
+    elif depth:
+        for child in sorted(folder.iterdir()):
+            try:
+                if child.is_dir() and not child.name.startswith("."):
+                    yield from _walk(child, depth - 1, warnings)
+            except PermissionError as error:
+                warnings.append(f"{child}: left out, cannot be read: {error.strerror}")
+
+
+def _fill(run: Run, loaded: Loaded) -> None:
+    """Points, repeats and outcome read into `run`."""
+    store = RunDir(run.path)
+    _read_folder(store.points, POINT_NAME, partial(_add_point, run), loaded)
+    _read_folder(store.accuracy, REPEAT_NAME, partial(_add_repeat, run), loaded)
+    if store.outcome.exists():
+        try:
+            _add_outcome(run, store.outcome)
+        except BrokenFileError as error:
+            loaded.lose(error)
+    run.points.sort(key=lambda point: point.index)
+    run.repeats.sort(key=lambda repeat: repeat.repeat)
+
+
+def _read_folder(folder: Path, pattern: re.Pattern[str], add: Add, loaded: Loaded) -> None:
+    """Every record of a folder, told by its name; other JSON files cost a warning."""
+    try:
+        files = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        loaded.lose(BrokenFileError(f"{folder}: cannot be read: {error.strerror}"))
+        return
+    for file in files:
+        match = pattern.fullmatch(file.name)
+        if match:
+            try:
+                add(file, tuple(int(number) for number in match.groups()))
+            except BrokenFileError as error:
+                loaded.lose(error)
+        elif file.suffix == ".json" and not file.name.startswith("."):
+            loaded.warnings.append(f"{file}: not one of the run's records, ignored")
+
+
+def _add_point(run: Run, file: Path, numbers: tuple[int, ...]) -> None:
+    point = read_record(BenchPoint, file)
+    _check_owner(run, point.run_id, file)
+    if (point.index, point.concurrency) != numbers:
+        raise BrokenFileError(f"{file}: holds point {point.index}-c{point.concurrency}")
+    if run.planned and numbers not in run.planned:
+        raise BrokenFileError(f"{file}: the run's plan has no such point")
+    check_point(point, str(file))
+    run.points.append(point)
+
+
+def _add_repeat(run: Run, file: Path, numbers: tuple[int, ...]) -> None:
+    repeat = read_record(AccuracyRepeat, file)
+    _check_owner(run, repeat.run_id, file)
+    if (repeat.repeat,) != numbers:
+        raise BrokenFileError(f"{file}: holds repeat {repeat.repeat}")
+    if run.accuracy_plan and repeat.dataset != run.accuracy_plan.dataset:
+        raise BrokenFileError(f"{file}: dataset {repeat.dataset!r} is not the planned one")
+    check_repeat(repeat, str(file))
+    run.repeats.append(repeat)
+
+
+def _add_outcome(run: Run, file: Path) -> None:
+    outcome = read_record(Outcome, file)
+    _check_owner(run, outcome.run_id, file)
+    run.outcome = outcome
+
+
+def _check_owner(run: Run, run_id: str, file: Path) -> None:
+    if run_id != run.run_id:
+        raise BrokenFileError(f"{file}: belongs to run {run_id!r:.80}, not to {run.run_id!r:.80}")

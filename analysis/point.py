@@ -1,0 +1,62 @@
+"""Facts about one point that the verdict and the columns share."""
+
+from __future__ import annotations
+
+import math
+
+from analysis.errors import BrokenFileError
+from jobs.records import BenchPoint
+
+DEFINITIONS = ("inferencemax", "vllm")
+
+
+def expected_range(definition: str, length: int, ratio: float) -> tuple[int, int] | None:
+    """The shortest and longest request a definition of the range ratio allows.
+
+    "inferencemax" is U[int(r*L), L], "vllm" is U[floor(L(1-r)), ceil(L(1+r))] with r < 1.
+    None for a ratio or a definition that names no range.
+    """
+    if definition == "inferencemax" and 0 <= ratio <= 1:
+        return int(length * ratio), length
+    if definition == "vllm" and 0 <= ratio < 1:
+        return math.floor(length * (1 - ratio)), math.ceil(length * (1 + ratio))
+    return None
+
+
+def latency_is_measured(point: BenchPoint) -> bool:
+    """False where tokens came and yet the first of them is said to have taken no time."""
+    return point.total_output_tokens == 0 or point.ttft_ms.mean != 0
+
+
+def external_share(point: BenchPoint) -> float | None:
+    """Prompt tokens decode took over from outside / prompt tokens; None where not told.
+
+    Prompt tokens are the prefill servers' own count (the same window as decode's, warm-up in or
+    out), or the client's where the servers do not tell.
+    """
+    prompts = point.server.prefill_prompt_tokens or point.total_input_tokens
+    if point.server.decode_external_tokens is None or not prompts:
+        return None
+    return point.server.decode_external_tokens / prompts
+
+
+def mean_length(total: int, completed: int) -> float | None:
+    """Tokens per successful request; None when nothing completed."""
+    return total / completed if completed else None
+
+
+def check_point(point: BenchPoint, where: str) -> None:
+    """BrokenFileError when the record's own numbers cannot all be true."""
+    for name, value in (("input", point.input_range), ("output", point.output_range)):
+        whole = all(isinstance(end, int) and not isinstance(end, bool) for end in value)
+        if len(value) != 2 or not whole or not 0 <= value[0] <= value[1]:
+            raise BrokenFileError(f"{where}: {name}_range: {value!r:.80}, expected [low, high]")
+    if point.completed + point.failed > point.num_prompts:
+        raise BrokenFileError(
+            f"{where}: {point.completed} completed + {point.failed} failed requests,"
+            f" but only {point.num_prompts} were planned"
+        )
+    if point.completed and point.duration_s <= 0:
+        raise BrokenFileError(f"{where}: {point.completed} requests in {point.duration_s} s")
+    if not point.completed and (point.total_output_tokens or point.total_input_tokens):
+        raise BrokenFileError(f"{where}: tokens counted, but no request completed")

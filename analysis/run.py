@@ -1,0 +1,166 @@
+"""One run as its directory tells it: the plan's facts, the points, the accuracy, the end."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from analysis.accuracy import AccuracyPlan, AccuracySummary, summarize
+from analysis.errors import BrokenFileError
+from jobs.records import AccuracyRepeat, BenchPoint, Outcome
+
+STREAMING_ROLES = ("decode", "aggregated")
+STREAM_INTERVAL = "--stream-interval"
+
+
+@dataclass(kw_only=True)
+class Run:
+    """A run; GPU counts are None where the plan has no such GPUs or contradicts itself.
+
+    `stream_interval` is the largest number of tokens a streaming server sends in one chunk.
+    `planned` holds (index, concurrency) of every planned point.
+    """
+
+    path: Path
+    run_id: str
+    labels: dict[str, str]
+    engine: str
+    rehearsal: bool
+    served_model: str | None
+    serving_gpus: int | None
+    allocated_gpus: int | None
+    role_gpus: dict[str, int]
+    disaggregated: bool
+    uses_nixl: bool
+    stream_interval: int
+    planned: set[tuple[int, int]]
+    accuracy_plan: AccuracyPlan | None
+    points: list[BenchPoint] = field(default_factory=list)
+    repeats: list[AccuracyRepeat] = field(default_factory=list)
+    outcome: Outcome | None = None
+
+    @cached_property
+    def accuracy(self) -> AccuracySummary | None:
+        """The repeats taken together."""
+        return summarize(self.repeats)
+
+    @property
+    def ended_well(self) -> bool:
+        """True unless it ended otherwise than completed, or completed without all its points."""
+        if self.outcome is None:
+            return True
+        return self.outcome.status == "completed" and len(self.points) >= len(self.planned)
+
+    @property
+    def status(self) -> str:
+        """outcome.json's status; "unfinished" without one: still running, or lost."""
+        return self.outcome.status if self.outcome else "unfinished"
+
+
+def parse_run(path: Path, data: dict[str, Any]) -> Run:
+    """A Run without its points, from run.json's object; BrokenFileError names what is wrong."""
+    engine, plan = _object(data, "engine", path), _object(data, "plan", path)
+    if not isinstance(engine.get("rehearsal"), bool):
+        raise _broken(path, "engine.rehearsal", engine.get("rehearsal"), "true or false")
+    run_id = data.get("run_id")
+    if not isinstance(run_id, str) or not run_id:
+        raise _broken(path, "run_id", run_id, "a name")
+    serving, roles = _count(plan.get("serving_gpus")), _role_gpus(plan, path)
+    if serving is not None and roles and sum(roles.values()) != serving:
+        raise _broken(path, "plan.serving_gpus", serving, f"the sum of role_gpus {roles}")
+    workers = [worker for worker in _list(plan.get("workers")) if isinstance(worker, dict)]
+    return Run(
+        path=path,
+        run_id=run_id,
+        labels=_texts(data.get("labels")),
+        engine=" ".join(str(engine[key]) for key in ("name", "release") if engine.get(key)),
+        rehearsal=engine["rehearsal"] or engine.get("name") == "rehearsal",
+        served_model=_text(plan.get("served_model")),
+        serving_gpus=serving,
+        allocated_gpus=_count(plan.get("allocated_gpus")),
+        role_gpus=roles,
+        disaggregated="prefill" in roles or any(w.get("role") == "prefill" for w in workers),
+        uses_nixl=plan.get("uses_nixl") is True,
+        stream_interval=max([1, *(_stream_interval(worker) for worker in workers)]),
+        planned=_planned(plan),
+        accuracy_plan=_accuracy_plan(plan.get("accuracy"), path),
+    )
+
+
+def _stream_interval(worker: dict[str, Any]) -> int:
+    """Tokens per streamed chunk, from the worker's own command line; 1 when it says nothing."""
+    if worker.get("role") not in STREAMING_ROLES:
+        return 1
+    argv = [word.replace("_", "-") for word in _list(worker.get("argv")) if isinstance(word, str)]
+    joined = [f"{word}={after}" for word, after in itertools.pairwise(argv)] + argv
+    values = [word.partition("=")[2] for word in joined if word.startswith(f"{STREAM_INTERVAL}=")]
+    return max([1, *(int(value) for value in values if value.isdecimal() and len(value) < 10)])
+
+
+def _accuracy_plan(data: Any, path: Path) -> AccuracyPlan | None:
+    if data is None:
+        return None
+    dataset = data.get("dataset") if isinstance(data, dict) else None
+    if not isinstance(dataset, str):
+        raise _broken(path, "plan.accuracy.dataset", dataset, "a name")
+    return AccuracyPlan(
+        dataset=dataset,
+        comparable=data.get("comparable") is True,
+        repeats=_count(data.get("repeats")) or 1,
+        reference=_share(data.get("reference")),
+        tolerance=_share(data.get("tolerance")) or 0.0,
+    )
+
+
+def _role_gpus(plan: dict[str, Any], path: Path) -> dict[str, int]:
+    given = plan.get("role_gpus")
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise _broken(path, "plan.role_gpus", given, "an object of counts")
+    counts = {role: _count(value) for role, value in given.items()}
+    return {role: count for role, count in counts.items() if count is not None}
+
+
+def _planned(plan: dict[str, Any]) -> set[tuple[int, int]]:
+    points = [point for point in _list(plan.get("points")) if isinstance(point, dict)]
+    pairs = [(point.get("index"), point.get("concurrency")) for point in points]
+    return {(i, c) for i, c in pairs if isinstance(i, int) and isinstance(c, int)}
+
+
+def _object(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    value = data.get(name)
+    if not isinstance(value, dict):
+        raise _broken(path, name, value, "an object")
+    return value
+
+
+def _broken(path: Path, name: str, value: Any, wanted: str) -> BrokenFileError:
+    return BrokenFileError(f"{path}/run.json: {name}: {value!r:.80}, expected {wanted}")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _texts(value: Any) -> dict[str, str]:
+    items = value.items() if isinstance(value, dict) else ()
+    return {name: text for name, text in items if isinstance(text, str) and text}
+
+
+def _count(value: Any) -> int | None:
+    """A positive whole number; anything else is no divisor."""
+    usable = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9
+    return value if usable else None
+
+
+def _share(value: Any) -> float | None:
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    return float(value) if usable else None

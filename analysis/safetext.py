@@ -1,0 +1,41 @@
+"""Text that other people chose, made harmless for the place where it is shown."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Control, format (bidi, zero width), surrogate, private, unassigned; line and paragraph breaks.
+UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def printable(text: str) -> str:
+    """`text` with every character that could move a cursor, or hide, written as its escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        _escape(char) if unicodedata.category(char) in UNPRINTABLE else char for char in text
+    )
+
+
+def shorten(text: str, width: int) -> str:
+    """`text` in at most `width` characters, cut in the middle (names differ at both ends)."""
+    if len(text) <= width or width < 5:
+        return text
+    tail = (width - 2) // 2
+    return f"{text[: width - 2 - tail]}..{text[-tail:]}"
+
+
+def csv_cell(text: str) -> str:
+    """`text` such that no spreadsheet takes it for a formula (a quote mark goes in front)."""
+    return f"'{text}" if text.lstrip().startswith(FORMULA_STARTS) else text
+
+
+def markdown_cell(text: str) -> str:
+    """`text` as one cell of a markdown table: no cell ends early, no HTML starts."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;")
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("`", "\\`").replace("[", "\\[")
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,132 @@
+"""Frame to text, markdown, CSV or parquet: choose columns, sort rows, write them safely."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analysis.errors import AnalysisError
+from analysis.metrics import BY_NAME, METRICS, Metric
+from analysis.safetext import csv_cell, markdown_cell, shorten
+
+WIDTH = 200
+MISSING = "-"
+SHRINKS = ("run", "topology")
+SHORTEST = 12
+COMPACT = (
+    "run", "topology", "concurrency", "isl", "osl", "completed", "failed",
+    "total_tps_per_gpu", "total_tps_per_allocated_gpu", "output_tps_per_decode_gpu",
+    "input_tps_per_prefill_gpu", "generation_tps_per_user", "ttft_median_ms", "ttft_p99_ms",
+    "tpot_median_ms", "external_kv_share", "accuracy", "verdict", "outcome",
+)  # fmt: skip
+
+
+def pick(names: str | None, every: bool) -> tuple[Metric, ...]:
+    """The columns asked for ("a,b"), all of them, or the compact set."""
+    if names is not None:
+        wanted = [name.strip() for name in names.split(",") if name.strip()]
+        if not wanted:
+            raise AnalysisError("--columns: no name given; `python -m analysis columns` lists them")
+        return tuple(find(name) for name in dict.fromkeys(wanted))
+    return METRICS if every else tuple(BY_NAME[name] for name in COMPACT)
+
+
+def find(name: str) -> Metric:
+    """The metric of that name; AnalysisError with the nearest names otherwise."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    near = difflib.get_close_matches(name, BY_NAME, n=4, cutoff=0.4)
+    hint = f"nearest: {', '.join(near)}" if near else "nothing like it"
+    raise AnalysisError(
+        f"no column {name!r:.80}; {hint}; `python -m analysis columns` lists all {len(BY_NAME)}"
+    )
+
+
+def sort(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Rows by a column: best first, ascending where neither side is better; missing last."""
+    metric = find(name)
+    return frame.sort_values(
+        name, ascending=metric.better != "higher", kind="stable", na_position="last"
+    )
+
+
+def text_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
+    """Two header lines (label, unit), a rule, one line a row; the compact set fits WIDTH."""
+    cells = {metric.name: _cells(frame, metric) for metric in columns}
+    widths = {m.name: max(map(len, (m.label, m.unit, *cells[m.name]))) for m in columns}
+    if tuple(widths) == COMPACT:
+        _narrow(widths)
+    rows = [[m.label for m in columns], [m.unit for m in columns]]
+    rows += [["-" * widths[m.name] for m in columns]]
+    rows += [list(row) for row in zip(*cells.values(), strict=True)]
+    return "".join(
+        "  ".join(_pad(cell, m, widths[m.name]) for cell, m in zip(row, columns, strict=True))
+        .rstrip() + "\n"
+        for row in rows
+    )  # fmt: skip
+
+
+def markdown_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
+    """A pipe table; numbers right aligned, units in the header."""
+    head = [f"{m.label} ({m.unit})" if m.unit else m.label for m in columns]
+    rule = [":--" if m.kind == "text" else "--:" for m in columns]
+    body = zip(*(_cells(frame, metric) for metric in columns), strict=True)
+    rows = [map(markdown_cell, head), rule, *(map(markdown_cell, row) for row in body)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def markdown_list(lines: str) -> str:
+    """Plain lines as a markdown list."""
+    return "".join(f"- {markdown_cell(line)}\n" for line in lines.splitlines())
+
+
+def csv_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
+    """Full precision under column names; a missing value is an empty cell."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(metric.name for metric in columns)
+    texts = [_csv_cells(frame, metric) for metric in columns]
+    writer.writerows(zip(*texts, strict=True))
+    return stream.getvalue()
+
+
+def parquet_bytes(frame: pd.DataFrame, columns: Sequence[Metric]) -> bytes:
+    """The typed columns as they are."""
+    stream = io.BytesIO()
+    chosen = frame[[metric.name for metric in columns]].reset_index(drop=True)
+    chosen.to_parquet(stream, index=False)
+    return stream.getvalue()
+
+
+def _cells(frame: pd.DataFrame, metric: Metric) -> list[str]:
+    """The column as people read it."""
+    digits = metric.digits if metric.kind == "real" else 0
+    return [_shown(value, metric, digits) for value in frame[metric.name]]
+
+
+def _shown(value: object, metric: Metric, digits: int) -> str:
+    if pd.isna(value) or value == "":  # type: ignore[call-overload]
+        return MISSING
+    return str(value) if metric.kind == "text" else f"{value:.{digits}f}"
+
+
+def _csv_cells(frame: pd.DataFrame, metric: Metric) -> list[str]:
+    values = ["" if pd.isna(value) else value for value in frame[metric.name]]
+    return [csv_cell(value) if metric.kind == "text" else str(value) for value in values]
+
+
+def _narrow(widths: dict[str, int]) -> None:
+    """Take what is too wide from the columns that may shrink."""
+    for name in SHRINKS:
+        excess = sum(widths.values()) + 2 * (len(widths) - 1) - WIDTH
+        if excess > 0 and widths.get(name, 0) > SHORTEST:
+            widths[name] = max(SHORTEST, widths[name] - excess)
+
+
+def _pad(cell: str, metric: Metric, width: int) -> str:
+    cell = shorten(cell, width)
+    return cell.ljust(width) if metric.kind == "text" else cell.rjust(width)
