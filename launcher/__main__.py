@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import hydra
+import yaml
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -17,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from launcher.batch import job_name, sbatch_text
 from launcher.errors import LauncherError, PlanError
 from launcher.follow import follow
-from launcher.mistakes import explain
+from launcher.mistakes import explain, nearest, unknown_keys
 from launcher.placement import Placement, place
 from launcher.plan import LaunchPlan, build_plan
 from launcher.preview import PREVIEW_DIR, preview_document, preview_text
@@ -42,6 +43,11 @@ def typed(config: DictConfig) -> LaunchConfig:
     if missing:
         raise PlanError(
             f"{key} is not set (???): give it a value, as in {key}=..." for key in missing
+        )
+    unknown = unknown_keys(config, LaunchConfig)
+    if unknown:
+        raise PlanError(
+            f"{key}: unknown key; nearest valid keys: {nearest(key)}" for key in unknown
         )
     made = OmegaConf.to_object(config)
     if not isinstance(made, LaunchConfig):
@@ -147,7 +153,7 @@ def main() -> int:
     register()
     try:
         _composed()
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
         sys.stderr.write(f"error: {explain(error, CONF_DIR)}\n")
         return 2
     return max(results, default=0)

@@ -29,7 +29,8 @@ def sbatch_parameters(plan: LaunchPlan, placement: Placement, name: str) -> dict
     """Options for submitit's SlurmExecutor.
 
     The node count goes through additional_parameters only: as submitit's own `nodes` it would
-    expect one task a node. `B:` sends the end signal to the batch script alone.
+    expect one task a node. `B:` sends the end signal to the batch script alone. submitit's own
+    wckey is left out: a site that tracks wckeys would refuse it.
     """
     cluster = plan.config.cluster
     options: dict[str, Any] = {
@@ -51,6 +52,7 @@ def sbatch_parameters(plan: LaunchPlan, placement: Placement, name: str) -> dict
         options[key.replace("_", "-")] = value
     options = {key: value for key, value in options.items() if value is not None}
     parameters: dict[str, Any] = {"job_name": name, "use_srun": False, "stderr_to_stdout": True}
+    parameters["wckey"] = None
     parameters["additional_parameters"] = options
     if cluster.setup:
         parameters["setup"] = list(cluster.setup)

