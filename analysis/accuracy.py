@@ -43,8 +43,9 @@ class Gate(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracySummary:
-    """Repeats pooled. `mean` is over repeats; `low`..`high` is Wilson's 95 % over all answers,
-    `t_low`..`t_high` the t interval over repeats (None below two)."""
+    """Repeats taken together. `mean` is over repeats; `low`..`high` is Wilson's 95 % for one pass
+    over the questions (repeats ask the same ones, so they add no draws); `t_low`..`t_high` is the
+    t interval over repeats (None below two)."""
 
     dataset: str
     comparable: bool
@@ -95,7 +96,8 @@ def summarize(repeats: Sequence[AccuracyRepeat]) -> AccuracySummary | None:
         return None
     scores = [repeat.correct / repeat.answered for repeat in repeats if repeat.answered]
     answered = sum(repeat.answered for repeat in repeats)
-    share = wilson(sum(repeat.correct for repeat in repeats), answered)
+    right = sum(repeat.correct for repeat in repeats)
+    share = wilson(right / len(repeats), answered / len(repeats))
     spread = t_interval(scores)
     return AccuracySummary(
         dataset=repeats[0].dataset,

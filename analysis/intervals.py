@@ -1,8 +1,7 @@
 """95 % intervals: of a share of right answers, and of a mean over few repeats.
 
-A share's interval (Wilson) treats every answer as its own draw. Repeats ask the same questions,
-so pooled over repeats it tells how far this deployment's score may move, not how the model does
-on other questions. The t interval tells how far the repeats lie apart.
+A share's interval (Wilson) treats every question as its own draw; repeats ask the same questions
+and are no further draws. The t interval tells how far the repeats lie apart.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ T_95 = (
 )  # fmt: skip
 
 
-def wilson(successes: int, trials: int) -> tuple[float, float] | None:
+def wilson(successes: float, trials: float) -> tuple[float, float] | None:
     """Lower and upper end for a share; None without trials."""
     if trials <= 0:
         return None

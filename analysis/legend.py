@@ -19,7 +19,7 @@ DEFINITIONS = (
     " tok/s/pGPU: input tokens / duration / prefill GPUs;"
     " tok/s/user: 1000 / median TPOT in ms",
     "KV ext: prompt tokens that decode took from prefill / prompt tokens;"
-    " accuracy +-: half of Wilson's 95 % over all answers pooled",
+    " accuracy +-: half of Wilson's 95 % for one pass over the questions",
 )
 
 

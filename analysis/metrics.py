@@ -171,8 +171,8 @@ EVIDENCE = (
     ),
     _text("accuracy_dataset", "dataset", "questions asked", ACCURACY),
     _share("accuracy", "accuracy", "right / answered, mean of repeats", ACCURACY, better="higher"),
-    _share("accuracy_low", "acc low", "Wilson 95 %, all answers pooled, lower end", ACCURACY),
-    _share("accuracy_high", "acc high", "Wilson 95 %, all answers pooled, upper end", ACCURACY),
+    _share("accuracy_low", "acc low", "Wilson 95 % for one pass, lower end", ACCURACY),
+    _share("accuracy_high", "acc high", "Wilson 95 % for one pass, upper end", ACCURACY),
     Metric(
         name="accuracy_half_width", label="acc +-", unit="0..1", digits=4, source=ACCURACY,
         doc="half of the Wilson interval", compute=half_width("accuracy_low", "accuracy_high"),

@@ -157,7 +157,7 @@ def from_json(kind: type[R], data: Any, where: str = "record") -> R:
     """
     if not isinstance(data, dict):
         raise RecordError(f"{where}: expected a JSON object, found {type(data).__name__}")
-    hints = _hints(kind)
+    hints = _hints(typing.cast(Any, kind))
     values: dict[str, Any] = {}
     for item in dataclasses.fields(typing.cast(Any, kind)):
         if item.name not in data:

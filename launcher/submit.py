@@ -7,6 +7,7 @@ import os
 import secrets
 import shlex
 import shutil
+import subprocess
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -155,5 +156,5 @@ def _submit_local(run_dir: Path, around: Surroundings) -> Submitted:
     executor = submitit.LocalExecutor(folder=run_dir / "submitit")
     executor.update_parameters(timeout_min=24 * 60)
     words = shlex.split(batch_command(str(run_dir), around))[1:]
-    job = executor.submit(submitit.helpers.CommandFunction(words, verbose=False))
+    job = executor.submit(subprocess.call, words)
     return Submitted(job.job_id, run_dir, job.paths.stdout)

@@ -27,6 +27,8 @@ class RehearsalEngine:
         argv += ["--port", str(ports.http)] if ports.http is not None else ["--headless"]
         argv += ["--dp", str(process.endpoint.dp), "--dp-start", str(process.dp_ranks[0])]
         argv += ["--dp-local", str(len(process.dp_ranks)), "--nixl-base", str(ports.nixl_base)]
+        if process.endpoint_nodes > 1:
+            argv += ["--rpc-address", address(process.leader_node), "--rpc-port", str(ports.rpc)]
         return argv + render_flags(config.engine.options, off_prefix=None)
 
     def worker_env(
