@@ -38,6 +38,11 @@ class RunDir:
         return self.path / "outcome.json"
 
     @property
+    def lock(self) -> Path:
+        """Held by the driver that works on this run."""
+        return self.path / "driver.lock"
+
+    @property
     def events(self) -> Path:
         """What happened when, one JSON object a line."""
         return self.path / "events.jsonl"

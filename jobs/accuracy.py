@@ -1,0 +1,60 @@
+"""Accuracy repeats through the router, each written as it lands."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+from jobs.errors import JobError
+from jobs.events import Journal
+from jobs.gsm8k import QuestionsError, load_protocol, run_repeat
+from jobs.records import to_json
+from jobs.rendezvous import Deployment
+from jobs.run_spec import AccuracyPlan, RunSpec
+from jobs.store import RunDir, write_json
+
+
+def check_questions(accuracy: AccuracyPlan | None) -> None:
+    """Reads the questions before anything is started; JobError when they are not as needed."""
+    if accuracy is None:
+        return
+    try:
+        load_protocol(dataclasses.asdict(accuracy))
+    except QuestionsError as error:
+        raise JobError(f"accuracy: {error}") from error
+
+
+async def measure_accuracy(
+    run: RunSpec, deployment: Deployment, run_dir: RunDir, api_key: str, journal: Journal
+) -> None:
+    """Every repeat that has no record yet; failures are counted, they do not end the run."""
+    accuracy = run.plan.accuracy
+    if accuracy is None:
+        return
+    for repeat in range(accuracy.repeats):
+        path = run_dir.repeat(repeat)
+        if path.exists():
+            continue
+        try:
+            async with asyncio.timeout(run.plan.budgets.accuracy_s):
+                record = await run_repeat(
+                    dataclasses.asdict(accuracy),
+                    repeat,
+                    deployment.base_url,
+                    run.plan.served_model,
+                    api_key,
+                    run.run_id,
+                    run.engine.rehearsal,
+                )
+        except TimeoutError:
+            raise JobError(
+                f"accuracy repeat {repeat} is not done within budgets.accuracy_s = "
+                f"{run.plan.budgets.accuracy_s:.0f} s"
+            ) from None
+        write_json(path, to_json(record))
+        score = "no answers" if record.accuracy is None else f"{record.accuracy:.1%}"
+        journal.note(
+            "repeat",
+            f"repeat {repeat + 1} of {accuracy.repeats}: {score} of {record.answered} answered, "
+            f"{record.invalid} without a number, {record.transport_failures} transport failures",
+        )

@@ -1,0 +1,165 @@
+"""The concurrency sweep: clients prepared early, released one by one, points written at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobs.allocation import utc_now
+from jobs.causes import exit_text
+from jobs.counters import server_counters, snapshot
+from jobs.errors import JobError
+from jobs.events import Journal
+from jobs.records import BenchPoint, to_json
+from jobs.rendezvous import Deployment
+from jobs.result_file import error_counts, failed_requests, latency, read_result
+from jobs.run_spec import Point, RunSpec
+from jobs.store import RunDir, write_json, write_text
+from jobs.supervisor import Supervisor, Watched
+
+POLL_S = 0.1
+
+
+@dataclass(slots=True)
+class Sweep:
+    """All points of a run and their client processes."""
+
+    run: RunSpec
+    run_dir: RunDir
+    supervisor: Supervisor
+    journal: Journal
+    clients: dict[str, Watched] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+    def planned(self) -> list[Point]:
+        """Points that have no record yet."""
+        return [
+            point
+            for point in self.run.plan.points
+            if not self.run_dir.point(point.index, point.concurrency).exists()
+        ]
+
+    def gate(self, point: Point, word: str) -> Path:
+        """`ready`, `go` or `stop` file of a point's client."""
+        return self.run_dir.gates / f"{point.name}.{word}"
+
+    async def prepare(self) -> None:
+        """Starts all clients, in the order of the points; they wait at their gates."""
+        for point in self.planned():
+            for word in ("ready", "go", "stop"):
+                self.gate(point, word).unlink(missing_ok=True)
+            self.clients[point.name] = await self.supervisor.start(point.step, "client")
+
+    async def tell_ready(self) -> None:
+        """Runs beside the other phases and tells when each client has prepared its prompts."""
+        begun = time.monotonic()
+        while len(self.told) < len(self.clients):
+            for point in self.run.plan.points:
+                waits = point.name in self.clients and point.name not in self.told
+                if waits and self.gate(point, "ready").exists():
+                    self.told.add(point.name)
+                    text = f"prompts prepared after {time.monotonic() - begun:.1f} s"
+                    self.journal.note("prepared", text, step=point.step.name)
+            await asyncio.sleep(POLL_S)
+
+    async def measure(self, deployment: Deployment) -> None:
+        """Every point that has no record yet."""
+        for point in self.planned():
+            self.journal.enter(f"point {point.name}")
+            await self._wait_ready(point)
+            record = await self._measure(point, deployment)
+            write_json(self.run_dir.point(point.index, point.concurrency), to_json(record))
+            self._tell(point, record)
+
+    async def _wait_ready(self, point: Point) -> None:
+        """Until the client is prepared; the GPUs idle meanwhile, so the time is told."""
+        budget = self.run.plan.budgets.prepare_s
+        begun = time.monotonic()
+        while not self.gate(point, "ready").exists():
+            if time.monotonic() - begun > budget:
+                raise JobError(
+                    f"client of {point.name} has not prepared its {point.num_prompts} prompts "
+                    f"within budgets.prepare_s = {budget:.0f} s; log: "
+                    f"{self.clients[point.name].running.log}"
+                )
+            await asyncio.sleep(POLL_S)
+        idle = time.monotonic() - begun
+        if idle > 1.0:
+            text = f"the deployment idled {idle:.1f} s for the client's prompts"
+            self.journal.warn("idle", text, idle_s=round(idle, 1))
+
+    async def _measure(self, point: Point, deployment: Deployment) -> BenchPoint:
+        client = self.clients[point.name]
+        result = self.run_dir.path / point.result
+        result.unlink(missing_ok=True)
+        before = await snapshot(deployment, self.journal)
+        started = utc_now()
+        client.should_live = False
+        write_text(self.gate(point, "go"), "go\n")
+        budget = self.run.plan.budgets.point_s
+        try:
+            async with asyncio.timeout(budget):
+                code = await client.wait()
+        except TimeoutError:
+            raise JobError(
+                f"point {point.name} is not done within budgets.point_s = {budget:.0f} s; "
+                f"log: {client.running.log}"
+            ) from None
+        ended = utc_now()
+        if code:
+            raise JobError(self.supervisor.describe(client, code))
+        after = await snapshot(deployment, self.journal)
+        try:
+            data = read_result(result)
+        except JobError as error:
+            lines = "\n  ".join(self.supervisor.tail(client))
+            raise JobError(f"{error} ({exit_text(code)}); its last lines:\n  {lines}") from error
+        run, plan = self.run, self.run.plan
+        throughput = data.get("request_throughput")
+        return BenchPoint(
+            run_id=run.run_id,
+            index=point.index,
+            name=point.name,
+            engine=run.engine.name,
+            rehearsal=run.engine.rehearsal,
+            client=point.client,
+            concurrency=point.concurrency,
+            num_prompts=point.num_prompts,
+            isl=point.isl,
+            osl=point.osl,
+            range_definition=point.range.definition,
+            range_ratio=point.range.ratio,
+            input_range=point.range.input,
+            output_range=point.range.output,
+            seed=point.seed,
+            started_at=started,
+            ended_at=ended,
+            duration_s=float(data["duration"]),
+            completed=int(data["completed"]),
+            failed=failed_requests(data, point.num_prompts),
+            total_input_tokens=int(data["total_input_tokens"]),
+            total_output_tokens=int(data["total_output_tokens"]),
+            warmup_requests=point.warmup_requests,
+            request_throughput=float(throughput) if throughput is not None else None,
+            ttft_ms=latency(data, "ttft"),
+            tpot_ms=latency(data, "tpot"),
+            itl_ms=latency(data, "itl"),
+            e2el_ms=latency(data, "e2el"),
+            errors=error_counts(data),
+            server=server_counters(plan.workers, before, after),
+            raw=point.result,
+        )
+
+    def _tell(self, point: Point, record: BenchPoint) -> None:
+        tokens = record.total_input_tokens + record.total_output_tokens
+        rate = tokens / record.duration_s if record.duration_s else 0.0
+        text = (
+            f"{point.name}: {record.completed} of {record.num_prompts} requests in "
+            f"{record.duration_s:.1f} s, {rate:,.0f} total tokens/s"
+        )
+        if record.failed:
+            self.journal.warn("point", f"{text}; {record.failed} FAILED: {record.errors}")
+        else:
+            self.journal.note("point", text)

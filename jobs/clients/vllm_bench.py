@@ -1,0 +1,369 @@
+"""`vllm bench serve` with prompts made beforehand and held at the gate.
+
+A script for the engine's own Python; it imports nothing of this package.
+
+    python vllm_bench.py --gate DIR --name c64 --prompts FILE
+        --input-range LO HI --output-range LO HI --seed S --warmup N --result FILE
+        -- <arguments of vllm bench serve>
+
+The arguments after -- go to vLLM's own parser and the measurement is vLLM's own; what is replaced
+is where its prompts come from (vllm.benchmarks.serve.get_samples), and its warm-up, which would
+send the first measured prompt again and again. The result is vLLM's result JSON plus
+`error_counts`; the per-request arrays go to <result>.requests.json. Exit codes: 0 result
+written, 2 cannot run, 3 told to stop by <gate>/<name>.stop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib
+import importlib.metadata
+import inspect
+import io
+import json
+import logging
+import math
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+POLL_S = 0.05
+EXIT_CANNOT = 2
+EXIT_STOPPED = 3
+PROMPTS_SCRIPT = Path(__file__).with_name("prompts.py")
+SERVE_MODULE = "vllm.benchmarks.serve"
+# Owned here: vLLM's parser gets these after the caller's words, so these win.
+OWNED = ("--dataset-name", "custom", "--num-warmups", "0", "--ready-check-timeout-sec", "0")
+ARRAYS = (
+    "input_lens", "output_lens", "start_times", "ttfts", "latencies", "queue_times", "errors",
+)  # fmt: skip
+LONG_ARRAYS = ("itls", "generated_texts")
+ERROR_LENGTH = 200
+USED_PARAMETERS = {
+    "benchmark": ("input_requests", "disable_tqdm", "num_warmups", "ready_check_timeout_sec"),
+    "SampleRequest": ("prompt", "prompt_len", "expected_output_len"),
+}
+KNOWN = (
+    "this client knows the benchmark of vLLM 0.32: choose client native, or adapt "
+    "jobs/clients/vllm_bench.py"
+)
+
+log = logging.getLogger("vllm_bench")
+
+
+class BenchError(RuntimeError):
+    """The benchmark cannot run; the text is the whole message."""
+
+
+class GateStopError(Exception):
+    """The client was told not to run (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Three files in one folder: we write .ready, whoever runs us writes .go or .stop."""
+
+    folder: Path
+    name: str
+
+    def say_ready(self) -> None:
+        """Everything that takes time is prepared."""
+        write_text(self.folder / f"{self.name}.ready", "ready\n")
+
+    def check_stop(self) -> None:
+        """GateStopError when `.stop` is there or the folder is gone."""
+        if (self.folder / f"{self.name}.stop").exists():
+            raise GateStopError(f"told to stop by {self.folder / self.name}.stop")
+        if not self.folder.is_dir():
+            raise GateStopError(f"gate folder {self.folder} is gone")
+
+    def wait_for_go(self) -> None:
+        """Returns once `.go` is there."""
+        while not (self.folder / f"{self.name}.go").exists():
+            self.check_stop()
+            time.sleep(POLL_S)
+
+    async def watch_stop(self) -> None:
+        """Never returns; GateStopError as soon as `.stop` is there."""
+        while True:
+            self.check_stop()
+            await asyncio.sleep(5 * POLL_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One request: its text, its length as the server counts it, and how many tokens to answer."""
+
+    text: str
+    tokens: int
+    output_tokens: int
+
+
+def parse_arguments(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Our own options, and the words for vLLM's parser without a leading `vllm bench serve`."""
+    words = list(arguments)
+    if "--" not in words:
+        words.append("--")
+    cut = words.index("--")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("--gate", type=Path, required=True, help="folder of the .ready, .go and .stop files")
+    add("--name", required=True, help="name of those files")
+    add("--prompts", type=Path, required=True, help="JSONL of prompts; made unless it is there")
+    add("--prompt-source", default="random", help="which maker of prompts.py draws them")
+    add("--input-range", type=int, nargs=2, required=True, metavar=("LO", "HI"))
+    add("--output-range", type=int, nargs=2, required=True, metavar=("LO", "HI"))
+    add("--seed", type=int, default=0)
+    add("--warmup", type=int, default=0, help="requests sent before, with prompts of their own")
+    add("--result", type=Path, required=True)
+    options = parser.parse_args(words[:cut])
+    bench = words[cut + 1 :]
+    for lead in ("vllm", "bench", "serve"):
+        if bench[:1] == [lead]:
+            del bench[0]
+    if not bench:
+        parser.error("no arguments of vllm bench serve after --")
+    return options, bench
+
+
+def maker_command(options: argparse.Namespace, bench: Sequence[str]) -> list[str]:
+    """The command that makes the prompt file."""
+    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    peek.add_argument("--tokenizer")
+    peek.add_argument("--model")
+    peek.add_argument("--num-prompts", type=int)
+    peek.add_argument("--trust-remote-code", action="store_true")
+    found, _ = peek.parse_known_args(bench)
+    tokenizer = found.tokenizer or found.model
+    if not tokenizer or not found.num_prompts:
+        raise BenchError("vllm bench serve needs --tokenizer (or --model) and --num-prompts here")
+    command = [sys.executable, str(PROMPTS_SCRIPT), "--source", options.prompt_source]
+    command += ["--tokenizer", tokenizer, "--count", str(found.num_prompts)]
+    command += ["--warmup", str(options.warmup), "--seed", str(options.seed)]
+    command += ["--input-range", *map(str, options.input_range)]
+    command += ["--output-range", *map(str, options.output_range), "--out", str(options.prompts)]
+    return command + (["--trust-remote-code"] if found.trust_remote_code else [])
+
+
+def wait_for_maker(maker: subprocess.Popen[bytes], gate: Gate) -> None:
+    """Returns when the prompt file is written."""
+    while (code := maker.poll()) is None:
+        gate.check_stop()
+        time.sleep(POLL_S)
+    if code:
+        raise BenchError(f"{PROMPTS_SCRIPT.name} ended with exit code {code}: its reason is above")
+
+
+def load_prompts(path: Path, num_prompts: int) -> tuple[list[Prompt], list[Prompt]]:
+    """Warm-up prompts and measured prompts of a prompt file."""
+    warmup: list[Prompt] = []
+    measured: list[Prompt] = []
+    with path.open(encoding="utf-8") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                record = json.loads(line)
+                prompt = Prompt(record["prompt"], record["prompt_len"], record["output_len"])
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                raise BenchError(f"{path}, line {number}: no prompt record ({error!r})") from error
+            (warmup if record.get("warmup") else measured).append(prompt)
+    if len(measured) != num_prompts:
+        raise BenchError(
+            f"{path} holds {len(measured)} prompts, --num-prompts asks for {num_prompts}"
+        )
+    return warmup, measured
+
+
+class VllmBench:
+    """vLLM's benchmark with our prompts, our warm-up and our gate."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.version, self.serve = load_serve()
+        self.original: Callable[..., Any] = self.serve.benchmark
+        self.warmup: list[Prompt] = []
+        self.measured: list[Prompt] = []
+        self.warmup_errors: dict[str, int] = {}
+
+    def parse(self, bench: Sequence[str]) -> argparse.Namespace:
+        """The words as vLLM's own parser reads them, with what is owned here."""
+        utilities = importlib.import_module("vllm.utils.argparse_utils")
+        parser = utilities.FlexibleArgumentParser(prog="vllm bench serve")
+        self.serve.add_cli_args(parser)
+        args: argparse.Namespace = parser.parse_args([*bench, *OWNED])
+        # vLLM would write its file with every inter-token time in it: it returns the same to us.
+        args.save_result = args.append_result = False
+        args.save_detailed = True
+        return args
+
+    def run(self, args: argparse.Namespace) -> dict[str, Any]:
+        """Park at the gate, then vLLM's result, arrays included."""
+        self.serve.get_samples = self.samples
+        self.serve.benchmark = self.warm_and_measure
+        result = self.serve.main(args)
+        missing = {"completed", "failed", "duration", "errors"} - set(result or ())
+        if missing:
+            raise self.changed(f"its result has no {', '.join(sorted(missing))}")
+        found: dict[str, Any] = result
+        return found
+
+    def samples(self, *_args: Any, **_named: Any) -> list[Any]:
+        """In place of get_samples, called with the tokenizer loaded: the prompts, after go."""
+        requests = self.requests(self.measured)
+        self.gate.say_ready()
+        log.info("ready with %d prompts and %d for warm-up", len(requests), len(self.warmup))
+        self.gate.wait_for_go()
+        return requests
+
+    def requests(self, prompts: Iterable[Prompt]) -> list[Any]:
+        """The prompts as vLLM's request objects; no text is tokenized again."""
+        kind = self.serve.SampleRequest
+        return [
+            kind(prompt=p.text, prompt_len=p.tokens, expected_output_len=p.output_tokens)
+            for p in prompts
+        ]
+
+    async def warm_and_measure(self, **named: Any) -> Any:
+        """In place of benchmark(): the same call with the warm-up prompts, then as it was."""
+        if self.warmup:
+            log.info("warm-up: %d requests", len(self.warmup))
+            ask = {**named, "input_requests": self.requests(self.warmup), "disable_tqdm": True}
+            with contextlib.redirect_stdout(io.StringIO()):
+                warm = await self.until_stop(self.original(**ask))
+            self.warmup_errors = count_errors(warm.get("errors", ()), warm.get("failed", 0))
+            if self.warmup_errors:
+                log.warning("warm-up requests failed: %s", self.warmup_errors)
+        log.info("measured run: %d requests", len(self.measured))
+        return await self.until_stop(self.original(**named))
+
+    async def until_stop(self, work: Any) -> Any:
+        """What `work` gives, unless we are told to stop before."""
+        tasks = {asyncio.ensure_future(work), asyncio.ensure_future(self.gate.watch_stop())}
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return next(iter(done)).result()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def changed(self, what: str) -> BenchError:
+        """What to say when vLLM's benchmark is not the one this file knows."""
+        return BenchError(f"vLLM {self.version}: {SERVE_MODULE}: {what}; {KNOWN}")
+
+
+def load_serve() -> tuple[str, Any]:
+    """vLLM's version and its benchmark module, checked for every name that is used or replaced."""
+    try:
+        version = importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise BenchError(
+            f"{sys.executable} has no vLLM: run this with the engine's Python"
+        ) from error
+    try:
+        serve = importlib.import_module(SERVE_MODULE)
+        importlib.import_module("vllm.utils.argparse_utils")
+    except ImportError as error:
+        raise BenchError(f"vLLM {version}: {SERVE_MODULE} cannot be imported: {error}") from error
+    problem = unknown_shape(vars(serve))
+    if problem:
+        raise BenchError(f"vLLM {version}: {SERVE_MODULE}: {problem}; {KNOWN}")
+    return version, serve
+
+
+def unknown_shape(names: Mapping[str, Any]) -> str:
+    """What is not as expected among the names of vLLM's benchmark module; empty when all is."""
+    for name in ("main", "main_async", "add_cli_args", "get_samples", "benchmark", "SampleRequest"):
+        if not callable(names.get(name)):
+            return f"no {name}"
+    used = getattr(names["main_async"], "__code__", None)
+    for name in ("get_samples", "benchmark"):
+        if used is None or name not in used.co_names:
+            return f"main_async does not call {name}"
+    for name, parameters in USED_PARAMETERS.items():
+        known = inspect.signature(names[name]).parameters
+        missing = [p for p in parameters if p not in known]
+        if missing:
+            return f"{name} takes no {', '.join(missing)}"
+    return ""
+
+
+def count_errors(errors: Iterable[str], failed: int) -> dict[str, int]:
+    """How many requests failed for which reason, the most frequent first.
+
+    A reason is the last line of what vLLM kept (it keeps whole tracebacks), at most 200 characters.
+    """
+    texts = [text.strip() for text in errors if text and text.strip()]
+    reasons = Counter(text.splitlines()[-1].strip()[:ERROR_LENGTH] for text in texts)
+    silent = failed - sum(reasons.values())
+    if silent > 0:
+        reasons["no reason given"] += silent
+    return dict(reasons.most_common())
+
+
+def split_result(result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The result without arrays but with `error_counts`, and the arrays worth keeping."""
+    arrays = {name: result[name] for name in ARRAYS if name in result}
+    kept = {k: v for k, v in result.items() if k not in (*ARRAYS, *LONG_ARRAYS)}
+    kept["error_counts"] = count_errors(result.get("errors", ()), int(result["failed"]))
+    return {k: finite(v) for k, v in kept.items()}, arrays
+
+
+def finite(value: Any) -> Any:
+    """The value, or None where it is a number that JSON has no word for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_text(path: Path, text: str) -> None:
+    """`text` at `path`, whole or not at all."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
+
+
+def measure(options: argparse.Namespace, bench: list[str]) -> None:
+    """Make the prompts while vLLM is imported, run at the gate, write the result."""
+    gate = Gate(options.gate, options.name)
+    gate.check_stop()
+    maker = subprocess.Popen(maker_command(options, bench), stdin=subprocess.DEVNULL)
+    try:
+        runner = VllmBench(gate)
+        args = runner.parse(bench)
+        wait_for_maker(maker, gate)
+    finally:
+        if maker.poll() is None:
+            maker.terminate()
+            maker.wait()
+    runner.warmup, runner.measured = load_prompts(options.prompts, args.num_prompts)
+    kept, arrays = split_result(runner.run(args))
+    kept["warmup_requests"] = len(runner.warmup)
+    kept["warmup_error_counts"] = runner.warmup_errors
+    kept["vllm_version"] = runner.version
+    write_text(options.result.with_suffix(".requests.json"), json.dumps(arrays))
+    write_text(options.result, json.dumps(kept, indent=1, default=str) + "\n")
+    log.info("%d of %d requests done, %s", kept["completed"], args.num_prompts, options.result)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code; every refusal is one line on stderr."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    options, bench = parse_arguments(arguments)
+    try:
+        measure(options, bench)
+    except GateStopError as stop:
+        log.info("%s: %s", options.name, stop)
+        return EXIT_STOPPED
+    except (BenchError, OSError, ValueError) as error:
+        log.error("%s: %s", options.name, error)
+        return EXIT_CANNOT
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,49 @@
+"""The environment of steps: the driver's own, without what Slurm meant for the driver's step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jobs.process_tree import MARK_VARIABLE
+
+SLURM_FAMILIES = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "SALLOC_", "PMI_", "PMIX_", "PMI2_")
+
+KEPT = frozenset(
+    {
+        "SLURM_CONF",
+        "SLURM_JOB_ID",
+        "SLURM_JOBID",
+        "SLURM_JOB_NAME",
+        "SLURM_JOB_NODELIST",
+        "SLURM_NODELIST",
+        "SLURM_JOB_NUM_NODES",
+        "SLURM_JOB_END_TIME",
+        "SLURM_JOB_START_TIME",
+        "SLURM_JOB_PARTITION",
+        "SLURM_JOB_ACCOUNT",
+        "SLURM_JOB_USER",
+        "SLURM_JOB_UID",
+        "SLURM_CLUSTER_NAME",
+        "SLURM_SUBMIT_DIR",
+        "SLURM_SUBMIT_HOST",
+        "SLURM_WORKING_CLUSTER",
+    }
+)
+"""What identifies the job and the cluster. All other Slurm variables are options to srun: the
+batch step's CPU, memory and GPU counts, or a portal's SLURM_EXPORT_ENV=NONE."""
+
+
+def step_environment(environ: Mapping[str, str], api_key: str, mark: str) -> dict[str, str]:
+    """Variables of every step; the key travels here and nowhere else."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(SLURM_FAMILIES) or name in KEPT
+    }
+    return {
+        **kept,
+        "VLLM_API_KEY": api_key,
+        "OPENAI_API_KEY": api_key,
+        "PYTHONUNBUFFERED": "1",
+        MARK_VARIABLE: mark,
+    }

@@ -1,0 +1,11 @@
+"""Errors that end a run, shown as one paragraph and without a traceback."""
+
+from __future__ import annotations
+
+
+class JobError(RuntimeError):
+    """The run cannot go on; the text says what, where and what to look at next."""
+
+
+class RunRefusedError(ValueError):
+    """The run cannot begin: not a run directory, already finished, or held by another driver."""

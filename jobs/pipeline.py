@@ -1,0 +1,155 @@
+"""The run: read this to know what happens on the allocation, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+
+from jobs.accuracy import check_questions, measure_accuracy
+from jobs.allocation import Allocation, local_allocation, slurm_allocation, utc_now
+from jobs.bench import Sweep
+from jobs.canary import run_canary
+from jobs.engines import dialect_of
+from jobs.environment import step_environment
+from jobs.events import Journal
+from jobs.node_checks import check_nodes
+from jobs.outcome import Ending, await_end, listen_for_stop, write_outcome
+from jobs.probing import Http
+from jobs.records import Outcome
+from jobs.rendezvous import Deployment, wait_for_router, wait_for_workers
+from jobs.run_spec import RunSpec
+from jobs.slurm_steps import kill_steps
+from jobs.store import RunDir, write_json, write_text
+from jobs.supervisor import ProcessDiedError, Supervisor, Surroundings
+from jobs.tokens import token_values
+
+
+async def run_job(run: RunSpec, run_dir: RunDir, environ: Mapping[str, str]) -> Outcome:
+    """The whole run with its tear-down; whatever happens, outcome.json is written at the end."""
+    journal = Journal(run_dir.events)
+    started_at = utc_now()
+    stopped = listen_for_stop()
+    death: asyncio.Future[ProcessDiedError] = asyncio.get_running_loop().create_future()
+    job = Job(run, run_dir, environ, journal, death)
+    work = asyncio.create_task(job.work())
+    ending = await await_end(work, death, stopped, lambda: job.allocation)
+    phase = journal.phase
+    if ending.cause:
+        journal.note("ending", f"{ending.status}: {ending.cause}", status=ending.status)
+    journal.enter("teardown", "stopping every process")
+    left = await job.stop()
+    if left:
+        ending = Ending(ending.status, f"{ending.cause} Still running: {', '.join(left)}".strip())
+        journal.warn("left", f"could not be stopped: {', '.join(left)}")
+    outcome = write_outcome(run, run_dir, ending, phase, started_at)
+    journal.note(
+        "outcome",
+        f"{outcome.status}; {outcome.points_written} of {outcome.points_planned} points written",
+        status=outcome.status,
+    )
+    return outcome
+
+
+class Job:
+    """One run in progress."""
+
+    def __init__(
+        self,
+        run: RunSpec,
+        run_dir: RunDir,
+        environ: Mapping[str, str],
+        journal: Journal,
+        death: asyncio.Future[ProcessDiedError],
+    ) -> None:
+        self.run = run
+        self.run_dir = run_dir
+        self.environ = environ
+        self.journal = journal
+        self.death = death
+        self.allocation: Allocation | None = None
+        self.supervisor: Supervisor | None = None
+
+    async def work(self) -> None:
+        """All phases, to the end of the last measurement."""
+        plan, journal = self.run.plan, self.journal
+        journal.enter("allocation", f"run {self.run.run_id}, {plan.executor}, {plan.nodes} nodes")
+        check_questions(plan.accuracy)
+        self.allocation = allocation = await self._allocate()
+        around = self._surroundings(allocation)
+        self.supervisor = supervisor = Supervisor(around, journal, self.death)
+        journal.enter("preflight")
+        await check_nodes(plan, allocation, supervisor, journal)
+        journal.enter("start", f"{len(plan.workers)} workers")
+        workers = [await supervisor.start(worker, worker.role) for worker in plan.workers]
+        sweep = Sweep(self.run, self.run_dir, supervisor, journal)
+        await sweep.prepare()
+        telling = asyncio.create_task(sweep.tell_ready())
+        try:
+            async with Http(around.secret) as http:
+                deployment = Deployment(plan, around.dialect, http, dict(around.tokens))
+                await wait_for_workers(deployment, workers, supervisor, journal)
+                await self._measure(deployment, supervisor, sweep)
+        finally:
+            telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await telling
+        journal.enter("done", "all points and repeats are written")
+
+    async def _measure(self, deployment: Deployment, supervisor: Supervisor, sweep: Sweep) -> None:
+        """Router, canary, points, accuracy."""
+        journal, plan = self.journal, self.run.plan
+        if plan.router:
+            journal.enter("router")
+            await supervisor.start(plan.router, "router")
+            await wait_for_router(deployment, journal)
+        journal.enter("canary")
+        await run_canary(deployment, self.run_dir, journal)
+        await sweep.measure(deployment)
+        if plan.accuracy:
+            journal.enter("accuracy")
+            secret = supervisor.around.secret
+            await measure_accuracy(self.run, deployment, self.run_dir, secret, journal)
+
+    async def _allocate(self) -> Allocation:
+        """The nodes, once and for all; written to allocation.json."""
+        plan = self.run.plan
+        if plan.executor == "slurm":
+            allocation = await slurm_allocation(plan.nodes, self.environ)
+        else:
+            allocation = local_allocation(plan.nodes)
+        write_json(self.run_dir.allocation, dataclasses.asdict(allocation))
+        names = ", ".join(f"{node.name} ({node.address})" for node in allocation.nodes)
+        self.journal.note("allocation", f"job {allocation.job_id or 'local'}: {names}")
+        return allocation
+
+    def _surroundings(self, allocation: Allocation) -> Surroundings:
+        secret = run_key(self.run_dir)
+        mark = f"{self.run.run_id}-{secrets.token_hex(4)}"
+        return Surroundings(
+            run_dir=self.run_dir,
+            nodes=allocation.nodes,
+            tokens=token_values(allocation.nodes, self.run_dir.path, self.run.run_id),
+            env=step_environment(self.environ, secret, mark),
+            secret=secret,
+            mark=mark,
+            dialect=dialect_of(self.run.engine.protocol),
+        )
+
+    async def stop(self) -> list[str]:
+        """Stops every process of the run; what could not be stopped."""
+        if self.supervisor is None:
+            return []
+        job_id = self.allocation.job_id if self.allocation else None
+        if job_id is None:
+            return await self.supervisor.stop_all()
+        return await self.supervisor.stop_all(lambda: kill_steps(job_id))
+
+
+def run_key(run_dir: RunDir) -> str:
+    """The run's own API key, made on first use, mode 0600."""
+    if not run_dir.api_key.exists():
+        write_text(run_dir.api_key, secrets.token_urlsafe(32) + "\n")
+    return run_dir.api_key.read_text(encoding="utf-8").strip()

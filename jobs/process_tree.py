@@ -1,0 +1,107 @@
+"""Finding processes by looking at /proc (Linux): who belongs to a step, and who still lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK_VARIABLE = "LAUNCHER_RUN_MARK"
+"""In every step's environment: finds children that left their step's process group and session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One living process; `started` tells it from a later one with the same pid."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    started: int
+
+
+def living() -> dict[int, Process]:
+    """All processes that are not zombies."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and (process := _read(entry)):
+            found[process.pid] = process
+    return found
+
+
+def _read(entry: Path) -> Process | None:
+    try:
+        text = (entry / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name in parentheses may itself hold blanks and parentheses.
+    state, *fields = text.rpartition(")")[2].split()
+    if state in ("Z", "X"):
+        return None
+    parent, group, session = (int(field) for field in fields[:3])
+    return Process(int(entry.name), parent, group, session, int(fields[18]))
+
+
+def members(leaders: Iterable[int], mark: str) -> list[Process]:
+    """Living processes of the steps led by `leaders`: their groups, sessions and descendants,
+    and whatever carries the run's mark."""
+    every = living()
+    wanted = set(leaders)
+    children: dict[int, list[Process]] = defaultdict(list)
+    for process in every.values():
+        children[process.parent].append(process)
+    found = {
+        p.pid: p
+        for p in every.values()
+        if p.group in wanted or p.session in wanted or _has_mark(p.pid, mark)
+    }
+    queue = [*found.values()]
+    while queue:
+        for child in children[queue.pop().pid]:
+            if child.pid not in found:
+                found[child.pid] = child
+                queue.append(child)
+    found.pop(os.getpid(), None)
+    return list(found.values())
+
+
+def has_group(leader: int) -> bool:
+    """Whether anybody is left in the group or session that `leader` led."""
+    return any(leader in (process.group, process.session) for process in living().values())
+
+
+def _has_mark(pid: int, mark: str) -> bool:
+    wanted = f"{MARK_VARIABLE}={mark}".encode()
+    try:
+        return wanted in (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def still(processes: Iterable[Process]) -> list[Process]:
+    """Those that live on (same pid and same start)."""
+    alive = []
+    for process in processes:
+        now = _read(Path("/proc") / str(process.pid))
+        if now is not None and now.started == process.started:
+            alive.append(process)
+    return alive
+
+
+def signal_groups(leaders: Iterable[int], number: signal.Signals) -> None:
+    """Sends a signal to every process group."""
+    for leader in leaders:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, number)
+
+
+def signal_each(processes: Iterable[Process], number: signal.Signals) -> None:
+    """Sends a signal to every single process that still is the one seen."""
+    for process in still(processes):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, number)

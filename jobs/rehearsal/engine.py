@@ -1,0 +1,146 @@
+"""One API server's engine: prefill, transfer and decode on its ranks, at an imitated pace."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.rehearsal.model import (
+    EOS_EVERY,
+    Candidate,
+    State,
+    candidates,
+    next_token,
+    token_text,
+)
+from jobs.rehearsal.options import Options
+from jobs.rehearsal.ranks import Rank, Visit, sleep_until
+from jobs.rehearsal.requests import Ask
+from jobs.rehearsal.side_channel import LEASE_S, TransferError, deliver, fetch
+
+BLOCK_TOKENS = 2_128
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Token:
+    """One generated token; `finish` is set on the last one. `top` is empty unless asked for."""
+
+    id: int
+    text: str
+    top: list[Candidate] = field(default_factory=list)
+    finish: str | None = None
+
+
+@dataclass(slots=True)
+class Engine:
+    """The ranks behind one API server and the transfers seen so far."""
+
+    options: Options
+    ranks: list[Rank]
+    engine_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    transfers: int = 0
+
+    async def read_prompt(self, ask: Ask, visit: Visit) -> State:
+        """The state after the whole prompt, computed here or fetched from the prefill rank.
+
+        TransferError when the state cannot be fetched (vLLM's load failure policy "fail").
+        """
+        rank = visit.rank
+        if not ask.remote_prefill:
+            computed = len(ask.prompt) - (1 if ask.remote_decode else 0)
+            begin, end = rank.book(computed, self.options.prefill_tps)
+            await sleep_until(begin)
+            visit.admit()
+            await sleep_until(end)
+            rank.counts.local_compute += computed
+            return State().after(ask.prompt)
+        try:
+            state, covered, seconds = await self._fetch(ask)
+        except TransferError as error:
+            rank.counts.failed_transfers += 1
+            log.error("rank %d: transfer failed: %s", rank.number, error)
+            raise
+        visit.admit()
+        rank.count_transfer(covered, seconds)
+        rank.counts.external += len(ask.prompt) - 1
+        rank.counts.local_compute += 1
+        return state.after(ask.prompt[-1:])
+
+    async def _fetch(self, ask: Ask) -> tuple[State, int, float]:
+        self.transfers += 1
+        faults = self.options.faults
+        host, port = str(ask.kv["remote_host"]), int(ask.kv["remote_port"])
+        if faults.kvfail_from is not None and self.transfers >= faults.kvfail_from:
+            raise TransferError(f"side channel {host}:{port}: failure asked for by --fail kvfail")
+        begun = time.monotonic()
+        state, covered = await fetch(host, port, str(ask.kv["remote_request_id"]))
+        if faults.badstate_from is not None and self.transfers >= faults.badstate_from:
+            state = state.after([0])
+        return state, covered, time.monotonic() - begun
+
+    async def hand_over(self, ask: Ask, rank: Rank, request_id: str) -> dict[str, Any] | None:
+        """kv_transfer_params for decode, once the state of all but the last token is kept."""
+        if not ask.remote_decode or rank.nixl_port is None:
+            return None
+        covered = len(ask.prompt) - 1
+        state = State().after(ask.prompt[:-1])
+        internal = f"{request_id}-{uuid.uuid4().hex[:8]}"
+        until = time.monotonic() + LEASE_S
+        if rank.store is not None:
+            until = rank.store.put(internal, state, covered)
+        else:
+            await deliver(rank.nixl_host, rank.nixl_port, internal, state, covered)
+        return {
+            "do_remote_prefill": True,
+            "do_remote_decode": False,
+            "remote_block_ids": [list(range(1, covered // BLOCK_TOKENS + 2))],
+            "remote_engine_id": f"{self.engine_id}_dp{rank.number}",
+            "remote_request_id": internal,
+            "remote_host": rank.nixl_host,
+            "remote_port": rank.nixl_port,
+            "tp_size": 1,
+            "dcp_size": 1,
+            "pp_size": 1,
+            "remote_num_tokens": covered,
+            "remote_blocks_expiry_time": until,
+            "transfer_mode": "pull",
+        }
+
+    async def answer(self, ask: Ask, rank: Rank, state: State) -> AsyncIterator[list[Token]]:
+        """The generated tokens in batches, at `decode_tps` per stream; a late loop catches up."""
+        begun = time.monotonic()
+        made = 0
+        while True:
+            due = int((time.monotonic() - begun) * self.options.decode_tps) + 1
+            batch: list[Token] = []
+            while made < min(due, ask.max_tokens) and not (batch and batch[-1].finish):
+                token = _generate(ask, state, made)
+                state = state.after((token.id,))
+                made += 1
+                batch.append(token)
+            rank.counts.generation += len(batch)
+            yield batch
+            if batch and batch[-1].finish:
+                return
+            wait = begun + made / self.options.decode_tps - time.monotonic()
+            await asyncio.sleep(max(wait, 0.0))
+
+
+def _generate(ask: Ask, state: State, made: int) -> Token:
+    """The token number `made` (from 0) of the answer."""
+    top = candidates(state, ask.salt) if ask.logprobs is not None else []
+    chosen = top[0][0] if top else next_token(state, ask.salt)
+    token = Token(chosen, token_text(chosen), top)
+    ended = not ask.ignore_eos and chosen % EOS_EVERY == 0 and made + 1 > ask.min_tokens
+    if ended:
+        token.finish, token.text = "stop", ""
+    elif made + 1 == ask.max_tokens:
+        token.finish = "length"
+    return token

@@ -1,0 +1,75 @@
+"""A client's result JSON (keys of `vllm bench serve`) as the figures of a point."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from jobs.errors import JobError
+from jobs.records import Latency
+
+OLD_NAMES = {"total_input": "total_input_tokens", "total_output": "total_output_tokens"}
+NEEDED = ("duration", "completed", "total_input_tokens", "total_output_tokens")
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """The client's figures; JobError when the file is missing or cannot be a result."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise JobError(f"the client ended without writing its result {path}") from None
+    except (OSError, ValueError) as error:
+        raise JobError(f"{path} is no result of a benchmark client: {error}") from error
+    if not isinstance(data, dict):
+        raise JobError(f"{path} is no result of a benchmark client: expected a JSON object")
+    for old, new in OLD_NAMES.items():
+        if old in data:
+            data.setdefault(new, data[old])
+    wrong = [key for key in NEEDED if _count(data.get(key)) is None]
+    if wrong:
+        raise JobError(f"{path}: no usable {', '.join(wrong)} in the client's result")
+    return data
+
+
+def _count(value: Any) -> float | None:
+    """A finite number that is not negative; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) and value >= 0 else None
+
+
+def failed_requests(data: dict[str, Any], num_prompts: int) -> int:
+    """As the client counts them; older clients do not."""
+    failed = _count(data.get("failed"))
+    return int(failed) if failed is not None else max(0, num_prompts - int(data["completed"]))
+
+
+def latency(data: dict[str, Any], metric: str) -> Latency:
+    """Figures of ttft, tpot, itl or e2el in ms; absent, or with a mean of 0, means not measured."""
+
+    def value(name: str) -> float | None:
+        return _count(data.get(f"{name}_{metric}_ms"))
+
+    if not value("mean"):
+        return Latency()
+    return Latency(
+        mean=value("mean"),
+        median=value("median") or value("p50"),
+        p90=value("p90"),
+        p99=value("p99"),
+    )
+
+
+def error_counts(data: dict[str, Any]) -> dict[str, int]:
+    """Failed requests by kind; clients that keep one text a request are counted by first line."""
+    counts = data.get("error_counts")
+    if isinstance(counts, dict):
+        return {str(kind): int(count) for kind, count in counts.items()}
+    texts = data.get("errors")
+    if not isinstance(texts, list):
+        return {}
+    lines = (str(text).strip().splitlines() for text in texts if text)
+    return dict(Counter(found[-1][:120] for found in lines if found))

@@ -1,0 +1,136 @@
+"""Watching every process from start to tear-down: the first unexpected exit ends the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.allocation import Node
+from jobs.causes import exit_text, likely_cause
+from jobs.engines.dialect import Dialect
+from jobs.errors import JobError
+from jobs.events import Journal
+from jobs.logs import last_lines
+from jobs.process_tree import has_group
+from jobs.processes import Guard, Running, start, stop_all
+from jobs.run_spec import Step
+from jobs.store import RunDir
+from jobs.tokens import fill
+
+
+class ProcessDiedError(JobError):
+    """A process that should have lived; the text has everything needed to look further."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every step of this run has in common."""
+
+    run_dir: RunDir
+    nodes: list[Node]
+    tokens: Mapping[str, str]
+    env: Mapping[str, str]
+    secret: str
+    mark: str
+    dialect: Dialect
+
+
+@dataclass(slots=True)
+class Watched:
+    """A running step, and whether its end would be a failure."""
+
+    step: Step
+    role: str
+    running: Running
+    should_live: bool = True
+
+    async def wait(self) -> int:
+        """Its exit code, once it ends."""
+        return await self.running.process.wait()
+
+
+class Supervisor:
+    """Starts steps, watches them, stops them all.
+
+    `death` gets the error of the first process that ended without leave; race a phase
+    against it.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        journal: Journal,
+        death: asyncio.Future[ProcessDiedError],
+    ) -> None:
+        self.around = around
+        self._journal = journal
+        self._watched: list[Watched] = []
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._guard = Guard(around.mark)
+        self._guarded = False
+        self.death = death
+
+    async def start(self, step: Step, role: str) -> Watched:
+        """Starts one step of the plan, its tokens filled in."""
+        if not self._guarded:
+            self._guarded = True
+            await self._guard.begin()
+        command = [fill(word, self.around.tokens) for word in step.command]
+        log = self.around.run_dir.logs / Path(step.log).name
+        running = await start(step.name, command, self.around.env, log)
+        watched = Watched(step, role, running)
+        self._watched.append(watched)
+        await self._guard.add(running.pid)
+        node = self.around.nodes[step.node]
+        text = f"{role} started on {node.name} ({node.address}), pid {running.pid}"
+        self._journal.note("started", text, step=step.name, pid=running.pid, node=node.name)
+        task = asyncio.create_task(self._watch(watched))
+        self._watchers.add(task)
+        task.add_done_callback(self._watchers.discard)
+        return watched
+
+    async def _watch(self, watched: Watched) -> None:
+        code = await watched.wait()
+        if not watched.should_live and not has_group(watched.running.pid):
+            # The number may come back as somebody else's: it is not ours to signal any more.
+            self._watched.remove(watched)
+            await self._guard.drop(watched.running.pid)
+        if watched.should_live and not self.death.done():
+            self._journal.note(
+                "died", f"ended with {exit_text(code)}", step=watched.step.name, rc=code
+            )
+            self.death.set_result(ProcessDiedError(self.describe(watched, code)))
+
+    def describe(self, watched: Watched, code: int) -> str:
+        """One paragraph: who, where, how, in which phase, probably why, and the log's end."""
+        step, around = watched.step, self.around
+        node = around.nodes[step.node]
+        lines = self.tail(watched)
+        cause = likely_cause(code, lines, around.dialect.causes)
+        parts = [
+            f"{step.name} ({watched.role}) on node {node.name} ({node.address}) "
+            f"ended with {exit_text(code)} during {self._journal.phase}",
+            f"likely cause: {cause}" if cause else "",
+            f"log: {watched.running.log}",
+            "last lines:\n  " + "\n  ".join(lines) if lines else "its log is empty",
+        ]
+        return "; ".join(part for part in parts if part)
+
+    def tail(self, watched: Watched, count: int = 20) -> list[str]:
+        """Last telling lines of a step's log, the run's key blotted out."""
+        running = watched.running
+        lines = last_lines(running.log, running.offset, self.around.dialect.is_noise, count)
+        return [line.replace(self.around.secret, "***") for line in lines]
+
+    async def stop_all(self, kill_steps: Callable[[], Awaitable[None]] | None = None) -> list[str]:
+        """Stops every step; what is left after that, in words (empty is good)."""
+        for watched in self._watched:
+            watched.should_live = False
+        leaders = [watched.running.pid for watched in self._watched]
+        left = await stop_all(leaders, self.around.mark, kill_steps) if self._guarded else []
+        for task in list(self._watchers):
+            task.cancel()
+        await self._guard.end()
+        return left

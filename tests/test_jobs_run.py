@@ -1,0 +1,231 @@
+"""Whole runs of the rehearsal engine behind the real router, through `python -m jobs run`."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.records import BenchPoint, from_json
+from jobs.store import RunDir
+from tests.fakes_jobs import (
+    PYTHON,
+    REPO,
+    events,
+    left_over,
+    make_run,
+    outcome,
+    pair_run,
+    start_driver,
+    wait_for_event,
+)
+
+WORD_PROBLEMS = {
+    "dataset": "word_problems",
+    "comparable": False,
+    "repeats": 2,
+    "questions_path": None,
+    "shots_path": None,
+    "num_questions": 4,
+    "num_shots": 2,
+    "max_tokens": 16,
+    "temperature": 0.0,
+    "seed": 1,
+    "stop": ["Question"],
+    "concurrency": 2,
+    "timeout_s": 30,
+    "retries": 0,
+    "reference": None,
+    "tolerance": 0.03,
+}
+
+
+def finish(folder: Path, document: dict[str, Any], code: int = 0) -> RunDir:
+    """The run directory after the driver ended with `code`."""
+    run_dir = make_run(folder, document)
+    found = start_driver(run_dir).wait(timeout=90)
+    assert found == code, (run_dir.path / "driver.log").read_text()
+    assert left_over(run_dir) == []
+    return run_dir
+
+
+def canary(run_dir: RunDir) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run_dir.canary.read_text())
+    return found
+
+
+def again(run_dir: RunDir) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PYTHON, "-m", "jobs", "run", str(run_dir.path)],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_whole_run_with_several_ranks_leaves_every_record(tmp_path: Path) -> None:
+    document = pair_run(prefill_dp=2, decode_dp=4, points=(2, 4), accuracy=WORD_PROBLEMS)
+    run_dir = finish(tmp_path / "run", document)
+    assert outcome(run_dir)["status"] == "completed"
+    assert outcome(run_dir)["cause"] == ""
+    for index, concurrency in enumerate((2, 4)):
+        data = json.loads(run_dir.point(index, concurrency).read_text())
+        record = from_json(BenchPoint, data)
+        assert (record.completed, record.failed) == (4 * concurrency, 0)
+        assert record.rehearsal
+        moved = record.server
+        assert moved.decode_external_tokens == moved.prefill_prompt_tokens
+        assert (moved.kv_bytes or 0) > 0
+        assert moved.kv_failed == 0
+    assert [run_dir.repeat(i).exists() for i in range(3)] == [True, True, False]
+    assert [n["address"] for n in json.loads(run_dir.allocation.read_text())["nodes"]] == [
+        "127.0.0.1",
+        "127.0.0.2",
+    ]
+
+
+def test_the_canary_proves_every_pair_and_the_state(tmp_path: Path) -> None:
+    run_dir = finish(tmp_path / "run", pair_run(prefill_dp=2, decode_dp=3, points=()))
+    report = canary(run_dir)
+    assert report["verdict"] == "passed"
+    pairs = {(pair["prefill"], pair["decode"]) for pair in report["pairs"]}
+    assert len(pairs) == 6
+    assert all(pair["external_tokens"] == pair["expected_tokens"] for pair in report["pairs"])
+    assert [p["equal"] for p in report["prompts"]] == [16] * 8
+    assert all(p["control"]["detects"] for p in report["prompts"])
+    assert report["router"]["external_tokens"] == report["router"]["expected_tokens"]
+
+
+def test_the_band_form_passes_on_a_right_state(tmp_path: Path) -> None:
+    form = {"enabled": True, "prompts": 4, "tokens": 4, "prompt_tokens": 64, "form": "band"}
+    run_dir = finish(tmp_path / "run", pair_run(points=(), canary=form))
+    assert canary(run_dir)["verdict"] == "passed"
+    assert [p["overlap"] for p in canary(run_dir)["prompts"]] == [20] * 4
+
+
+@pytest.mark.parametrize("form", ["exact", "band"])
+def test_a_wrong_state_fails_the_run_although_counters_grew(tmp_path: Path, form: str) -> None:
+    plan = {"enabled": True, "prompts": 3, "tokens": 4, "prompt_tokens": 64, "form": form}
+    document = pair_run(points=(2,), canary=plan, decode_more=("--fail", "badstate"))
+    run_dir = finish(tmp_path / "run", document, code=1)
+    assert canary(run_dir)["verdict"] == "failed"
+    assert len(canary(run_dir)["pairs"]) == 1
+    assert "state is wrong" in outcome(run_dir)["cause"]
+    assert not run_dir.point(0, 2).exists()
+
+
+def test_a_failing_transfer_fails_the_run_with_the_answer_as_evidence(tmp_path: Path) -> None:
+    document = pair_run(points=(2,), decode_more=("--fail", "kvfail"))
+    run_dir = finish(tmp_path / "run", document, code=1)
+    cause = outcome(run_dir)["cause"]
+    assert "prefill0 -> decode0" in cause
+    assert "HTTP 500" in cause
+    assert outcome(run_dir)["phase"] == "canary"
+
+
+def test_an_aggregated_run_skips_the_canary(tmp_path: Path) -> None:
+    document = pair_run(points=(2,))
+    plan = document["plan"]
+    worker = plan["workers"].pop(0)
+    plan["workers"] = [worker | {"role": "aggregated", "name": "aggregated0"}]
+    words = ["aggregated" if word == "prefill" else word for word in worker["command"]]
+    plan["workers"][0]["command"] = words
+    router = plan["router"]["command"]
+    start = router.index("--vllm-pd-disaggregation")
+    router[start : router.index("--policy")] = ["--worker-urls", worker["url"]]
+    run_dir = finish(tmp_path / "run", document)
+    assert canary(run_dir)["verdict"] == "skipped"
+    server = from_json(BenchPoint, json.loads(run_dir.point(0, 2).read_text())).server
+    assert server.decode_external_tokens is None
+    assert (server.generation_tokens or 0) > 0
+
+
+def test_the_key_is_private_and_in_no_file_but_its_own(tmp_path: Path) -> None:
+    run_dir = finish(tmp_path / "run", pair_run(points=(2,)))
+    key = run_dir.api_key.read_text().strip()
+    assert stat.S_IMODE(run_dir.api_key.stat().st_mode) == 0o600
+    for path in run_dir.path.rglob("*"):
+        if path.is_file() and path != run_dir.api_key:
+            assert key not in path.read_text(errors="replace"), path
+
+
+def test_a_finished_run_is_refused_and_stays_as_it_was(tmp_path: Path) -> None:
+    run_dir = finish(tmp_path / "run", pair_run(points=()))
+    before = run_dir.outcome.read_text()
+    second = again(run_dir)
+    assert second.returncode == 2
+    assert "has ended already (completed" in second.stderr
+    assert run_dir.outcome.read_text() == before
+
+
+def test_two_drivers_never_share_a_run_directory(tmp_path: Path) -> None:
+    run_dir = make_run(tmp_path / "run", pair_run(decode_more=("--start-s", "30")))
+    first = start_driver(run_dir)
+    wait_for_event(run_dir, event="phase")
+    second = again(run_dir)
+    assert second.returncode == 2
+    assert f"pid {first.pid}" in second.stderr
+    first.terminate()
+    assert first.wait(timeout=15) == 1
+
+
+def test_points_that_are_there_already_are_not_measured_again(tmp_path: Path) -> None:
+    run_dir = finish(tmp_path / "run", pair_run(points=(2,)))
+    run_dir.outcome.unlink()
+    measured = run_dir.point(0, 2).read_text()
+    document = json.loads(run_dir.run_json.read_text())
+    fresh = pair_run(points=(2, 3))
+    document["plan"] = fresh["plan"]
+    run_dir.run_json.write_text(json.dumps(document))
+    assert start_driver(run_dir).wait(timeout=60) == 0
+    assert run_dir.point(0, 2).read_text() == measured
+    assert run_dir.point(1, 3).exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "is not a run directory"),
+        ("{", "cannot be read as JSON"),
+        ('{"schema": 1}', "field 'run_id' is missing"),
+    ],
+)
+def test_what_is_no_run_directory_ends_with_2(tmp_path: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / "run.json").write_text(text)
+    done = again(RunDir(tmp_path))
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "outcome.json").exists()
+
+
+def test_all_preflight_problems_of_all_nodes_come_in_one_error(tmp_path: Path) -> None:
+    document = pair_run(
+        preflight={
+            "paths": ["/no/such/model"],
+            "executables": ["no-such-program"],
+            "min_free_disk_gb": 0.0,
+        }
+    )
+    run_dir = finish(tmp_path / "run", document, code=1)
+    cause = outcome(run_dir)["cause"]
+    assert outcome(run_dir)["phase"] == "preflight"
+    assert cause.count("/no/such/model does not exist here") == 2
+    assert cause.count("no-such-program is not an executable here") == 2
+    assert [e for e in events(run_dir) if e.get("step") == "prefill0"] == []
+
+
+def test_a_start_that_makes_no_progress_names_who_is_missing(tmp_path: Path) -> None:
+    document = pair_run(points=(), decode_more=("--start-s", "60"))
+    document["plan"]["budgets"]["start_s"] = 1
+    run_dir = finish(tmp_path / "run", document, code=1)
+    cause = outcome(run_dir)["cause"]
+    assert "1 of 2 workers are not ready" in cause
+    assert "decode0: side channel 127.0.0.2" in cause
+    assert "last said:" in cause
