@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import hashlib
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -77,10 +78,15 @@ async def ask(command: Sequence[str]) -> str:
     return out.decode(errors="replace")
 
 
-def local_allocation(count: int) -> Allocation:
-    """Logical nodes of this machine: a loopback address each, so ports are those of a cluster."""
+def local_allocation(count: int, run_id: str) -> Allocation:
+    """Logical nodes of this machine: a loopback address each, so ports are those of a cluster.
+
+    The addresses lie in a /24 of the run's own, so that two runs on one machine share none.
+    """
     name = socket.gethostname()
-    nodes = [Node(index=i, name=name, address=f"127.0.0.{1 + i}") for i in range(count)]
+    block = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:2], "big")
+    prefix = f"127.{1 + block // 256 % 254}.{block % 256}"
+    nodes = [Node(index=i, name=name, address=f"{prefix}.{1 + i}") for i in range(count)]
     return Allocation(job_id=None, nodes=nodes, started_at=utc_now())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -119,8 +120,9 @@ class Job:
         if plan.executor == "slurm":
             allocation = await slurm_allocation(plan.nodes, self.environ)
         else:
-            allocation = local_allocation(plan.nodes)
-        write_json(self.run_dir.allocation, dataclasses.asdict(allocation))
+            allocation = local_allocation(plan.nodes, self.run.run_id)
+        told = {**dataclasses.asdict(allocation), "driver_pid": os.getpid()}
+        write_json(self.run_dir.allocation, told)
         names = ", ".join(f"{node.name} ({node.address})" for node in allocation.nodes)
         self.journal.note("allocation", f"job {allocation.job_id or 'local'}: {names}")
         return allocation

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import hydra
@@ -152,7 +153,9 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     register()
     try:
-        _composed()
+        with tempfile.TemporaryDirectory() as scratch:
+            os.environ["LAUNCHER_SCRATCH"] = scratch
+            _composed()
     except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
         sys.stderr.write(f"error: {explain(error, CONF_DIR)}\n")
         return 2

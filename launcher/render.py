@@ -37,7 +37,11 @@ def plan_document(plan: LaunchPlan, placement: Placement, around: Surroundings) 
         "workers": [
             _worker_document(process, plan, around, mounts) for process in placement.processes
         ],
-        "router": {**step_document(router, config.cluster, mounts), "url": base_url(plan)},
+        "router": {
+            **step_document(router, config.cluster, mounts),
+            "url": base_url(plan),
+            "listeners": [{"what": "metrics", "port": config.cluster.ports.router_metrics}],
+        },
         "base_url": base_url(plan),
         "points": [_point_document(point, plan, around, mounts) for point in plan.points],
         "accuracy": accuracy_document(plan),

@@ -134,15 +134,16 @@ def _submit_slurm(
     for variable in clean_slurm_environment(dict(os.environ)):
         del os.environ[variable]
     try:
+        (run_dir / "submitit").mkdir(mode=0o700)
         executor = submitit.SlurmExecutor(folder=run_dir / "submitit")
         executor.update_parameters(**sbatch_parameters(plan, placement, name))
         job = executor._submit_command(batch_command(str(run_dir), around))
+    except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+        raise SubmissionError(_explain(str(error))) from error
     except RuntimeError as error:
         raise SubmissionError(
             f"{error} (cluster.executor=slurm). Run this where sbatch is, or use cluster=local"
         ) from error
-    except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
-        raise SubmissionError(_explain(str(error))) from error
     return Submitted(job.job_id, run_dir, job.paths.stdout)
 
 

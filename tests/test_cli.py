@@ -79,6 +79,13 @@ def test_the_dry_run_for_people_prints_every_process_and_leaves_nothing(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_of_a_sweep_previews_every_combination_and_leaves_nothing(tmp_path: Path) -> None:
+    done = launcher(tmp_path, "-m", "topology=dep8_prefill4x2,dep8_prefill5x2", "dry_run=true")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("sbatch script:") == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_submission_without_slurm_is_refused_and_leaves_no_run_directory(tmp_path: Path) -> None:
     done = launcher(tmp_path, "engine=rehearsal", PATH="/nonexistent")
     assert done.returncode == 2

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from jobs.allocation import local_allocation
 from jobs.records import BenchPoint, from_json
 from jobs.store import RunDir
 from tests.fakes_jobs import (
@@ -83,10 +84,13 @@ def test_a_whole_run_with_several_ranks_leaves_every_record(tmp_path: Path) -> N
         assert (moved.kv_bytes or 0) > 0
         assert moved.kv_failed == 0
     assert [run_dir.repeat(i).exists() for i in range(3)] == [True, True, False]
-    assert [n["address"] for n in json.loads(run_dir.allocation.read_text())["nodes"]] == [
-        "127.0.0.1",
-        "127.0.0.2",
-    ]
+    own = [node.address for node in local_allocation(2, "r-test").nodes]
+    assert [n["address"] for n in json.loads(run_dir.allocation.read_text())["nodes"]] == own
+
+
+def test_two_runs_on_one_machine_share_no_address() -> None:
+    first, second = (local_allocation(4, name).nodes for name in ("run-a", "run-b"))
+    assert len({node.address for node in (*first, *second)}) == 8
 
 
 def test_the_canary_proves_every_pair_and_the_state(tmp_path: Path) -> None:
@@ -227,5 +231,6 @@ def test_a_start_that_makes_no_progress_names_who_is_missing(tmp_path: Path) -> 
     run_dir = finish(tmp_path / "run", document, code=1)
     cause = outcome(run_dir)["cause"]
     assert "1 of 2 workers are not ready" in cause
-    assert "decode0: side channel 127.0.0.2" in cause
+    second = local_allocation(2, "r-test").nodes[1].address
+    assert f"decode0: side channel {second}" in cause
     assert "last said:" in cause

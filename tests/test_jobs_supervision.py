@@ -93,7 +93,7 @@ def test_a_worker_that_exits_with_0_ends_the_run_within_2_s(tmp_path: Path, phas
     assert driver.wait(timeout=15) == 1
     ended = outcome(run_dir)
     assert (ended["status"], ended["phase"]) == ("failed", phase)
-    for words in ("prefill0 (prefill) on node", "(127.0.0.1)", f"rc 0 during {phase}", "logs/"):
+    for words in ("prefill0 (prefill) on node", f"rc 0 during {phase}", "logs/"):
         assert words in ended["cause"]
     assert left_over(run_dir) == []
 
