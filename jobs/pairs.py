@@ -67,6 +67,16 @@ def random_prompt(deployment: Deployment, length: int, rng: random.Random) -> li
     return [rng.randrange(20, top) for _ in range(length)]
 
 
+def telling_prompt(deployment: Deployment, length: int, rng: random.Random) -> list[int]:
+    """A fresh random block and its beginning again, `length` tokens in all.
+
+    After plain random tokens a trained model answers every prompt alike, and a foreign state goes
+    unnoticed; a repeated block has one likely next token, which only its own state knows.
+    """
+    block = random_prompt(deployment, length - length // 3, rng)
+    return (block + block)[:length]
+
+
 async def ask_plain(
     deployment: Deployment, rank: Rank, prompt: Sequence[int], tokens: int
 ) -> Answer:

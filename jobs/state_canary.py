@@ -15,9 +15,9 @@ from jobs.pairs import (
     ask_plain,
     ask_prefill,
     grown,
-    random_prompt,
     rank_counters,
     ranks_of,
+    telling_prompt,
     transferred,
 )
 from jobs.rendezvous import Deployment
@@ -33,7 +33,7 @@ async def check_state(
     references: list[Answer] = []
     for number in range(plan.prompts):
         pair = (prefill[number % len(prefill)], decode[number % len(decode)])
-        prompt = random_prompt(deployment, plan.prompt_tokens, rng)
+        prompt = telling_prompt(deployment, plan.prompt_tokens, rng)
         entry, reference = await _one_prompt(deployment, pair, prompt, rng)
         references.append(reference)
         report["prompts"].append({"prompt": number, **entry})
@@ -87,7 +87,7 @@ async def _foreign(
     deployment: Deployment, pair: tuple[Rank, Rank], prompt: list[int], rng: random.Random
 ) -> Answer:
     """Negative control: `prompt` answered on another prompt's state of the same length."""
-    other = [*random_prompt(deployment, len(prompt) - 1, rng), prompt[-1]]
+    other = [*telling_prompt(deployment, len(prompt) - 1, rng), prompt[-1]]
     request_id = f"canary-control-{uuid.uuid4().hex}"
     transfer = await ask_prefill(deployment, pair[0], other, request_id)
     return await ask_decode(deployment, pair[1], prompt, 1, transfer, request_id)
