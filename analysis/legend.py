@@ -26,6 +26,7 @@ DEFINITIONS = (
 def legend(loaded: Loaded, frame: pd.DataFrame) -> str:
     """Plain lines, every name in them printable."""
     lines = [*DEFINITIONS, *_divisors(loaded.runs), *_ranges(frame), *_accuracies(loaded.runs)]
+    lines += list(_transfers(loaded.runs))
     lines += [*_remarks(frame, "reasons"), *_remarks(frame, "notes"), *_endings(loaded.runs)]
     return "".join(f"{printable(line)}\n" for line in lines)
 
@@ -59,6 +60,19 @@ def _accuracies(runs: Iterable[Run]) -> Iterator[str]:
     for run in runs:
         mark = "rehearsal, " if run.rehearsal else ""
         yield f"accuracy, {run.run_id}: {mark}{describe(run.accuracy_plan, run.accuracy)}"
+
+
+def _transfers(runs: Iterable[Run]) -> Iterator[str]:
+    """What crossed between prefill and decode, by the servers' counters, and the canary's word."""
+    for run in runs:
+        told = [(point, point.server.kv_bytes) for point in run.points]
+        moved = [f"{point.name} {size / 1e6:.1f} MB" for point, size in told if size is not None]
+        if run.disaggregated and moved:
+            failed = sum(point.server.kv_failed or 0 for point in run.points)
+            yield (
+                f"KV over NIXL, {run.run_id}: {', '.join(moved)}; {failed:.0f} failed transfers; "
+                f"state canary {run.canary or 'missing'}"
+            )
 
 
 def _remarks(frame: pd.DataFrame, column: str) -> Iterator[str]:

@@ -22,6 +22,7 @@ from jobs.store import RunDir
 POINT_NAME = re.compile(r"(\d{1,6})-c(\d{1,9})\.json")
 REPEAT_NAME = re.compile(r"(\d{1,6})\.json")
 SEARCH_DEPTH = 2
+CANARY_VERDICTS = ("passed", "void", "skipped", "failed")
 
 Add = Callable[[Path, tuple[int, ...]], None]
 
@@ -106,6 +107,11 @@ def _fill(run: Run, loaded: Loaded) -> None:
             _add_outcome(run, store.outcome)
         except BrokenFileError as error:
             loaded.lose(error)
+    if store.canary.exists():
+        try:
+            run.canary = _canary(store.canary)
+        except BrokenFileError as error:
+            loaded.lose(error)
     run.points.sort(key=lambda point: point.index)
     run.repeats.sort(key=lambda repeat: repeat.repeat)
 
@@ -154,6 +160,13 @@ def _add_outcome(run: Run, file: Path) -> None:
     outcome = read_record(Outcome, file)
     _check_owner(run, outcome.run_id, file)
     run.outcome = outcome
+
+
+def _canary(file: Path) -> str:
+    verdict = read_object(file).get("verdict")
+    if verdict not in CANARY_VERDICTS:
+        raise BrokenFileError(f"{file}: verdict {verdict!r:.80} is none of {CANARY_VERDICTS}")
+    return str(verdict)
 
 
 def _check_owner(run: Run, run_id: str, file: Path) -> None:

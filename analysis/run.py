@@ -41,6 +41,8 @@ class Run:
     points: list[BenchPoint] = field(default_factory=list)
     repeats: list[AccuracyRepeat] = field(default_factory=list)
     outcome: Outcome | None = None
+    canary: str | None = None
+    """Verdict of the state canary: passed, void, skipped or failed; None where it never ran."""
 
     @cached_property
     def accuracy(self) -> AccuracySummary | None:

@@ -57,7 +57,7 @@ def judge(run: Run, point: BenchPoint) -> Judgement:
         return Judgement(Verdict.REHEARSAL, (first, *faults), notes)
     if faults:
         return Judgement(Verdict.INVALID, faults, notes)
-    gaps = (*_transfer_gaps(run, point), *_accuracy_gaps(run))
+    gaps = (*_transfer_gaps(run, point), *_canary_gaps(run), *_accuracy_gaps(run))
     return Judgement(Verdict.UNPROVEN if gaps else Verdict.VALID, gaps, notes)
 
 
@@ -65,6 +65,16 @@ def is_rehearsal(run: Run, point: BenchPoint) -> bool:
     """True as soon as any record says so."""
     said = (run.rehearsal, point.rehearsal, point.engine == "rehearsal")
     return any(said) or any(repeat.rehearsal for repeat in run.repeats)
+
+
+def _canary_gaps(run: Run) -> Iterator[str]:
+    """That KV crossed is counted; that it was right, only the canary shows."""
+    if not (run.disaggregated and run.uses_nixl) or run.canary == "passed":
+        return
+    if run.canary == "void":
+        yield "the state canary is void: it would not have seen a wrong state (canary.json)"
+    else:
+        yield f"no state canary ({run.canary or 'canary.json is missing'})"
 
 
 def _requests(point: BenchPoint) -> Iterator[str]:

@@ -55,6 +55,6 @@ async def measure_accuracy(
         score = "no answers" if record.accuracy is None else f"{record.accuracy:.1%}"
         journal.note(
             "repeat",
-            f"repeat {repeat + 1} of {accuracy.repeats}: {score} of {record.answered} answered, "
+            f"repeat {repeat + 1} of {accuracy.repeats}: {score} of {record.answered} right, "
             f"{record.invalid} without a number, {record.transport_failures} transport failures",
         )

@@ -21,7 +21,14 @@ from jobs.pairs import (
     transferred,
 )
 from jobs.rendezvous import Deployment
-from jobs.state_check import check_control, check_exact, check_first, judge_band, logit_ulp
+from jobs.state_check import (
+    check_control,
+    check_exact,
+    check_first,
+    control_power,
+    judge_band,
+    logit_ulp,
+)
 
 
 async def check_state(
@@ -38,7 +45,8 @@ async def check_state(
         references.append(reference)
         report["prompts"].append({"prompt": number, **entry})
     passed, text = _judge(deployment, report, references)
-    void = [e for e in report["prompts"] if not e["control"]["detects"]]
+    missed = sum(not entry["control"]["detects"] for entry in report["prompts"])
+    void = not control_power(report["prompts"], plan.form == "exact")
     report["verdict"] = "void" if void and passed else "passed" if passed else "failed"
     report["state"] = text
     if not passed:
@@ -46,7 +54,7 @@ async def check_state(
     if void:
         journal.warn(
             "canary_void",
-            f"the canary is void: another prompt's state went unnoticed in {len(void)} of "
+            f"the canary is void: another prompt's state went unnoticed in {missed} of "
             f"{plan.prompts} controls, so equal answers prove nothing with these weights ({text})",
         )
     else:
@@ -78,7 +86,7 @@ async def _one_prompt(
         "prefill": str(pair[0]),
         "decode": str(pair[1]),
         **(check_exact(reference, answer) if exact else check_first(reference, answer)),
-        "control": check_control(answer.tops[0], wrong.tops[0]),
+        "control": check_control(answer.tops[0], wrong.tops[0], exact),
     }
     return entry, reference
 

@@ -85,11 +85,22 @@ def check_first(reference: Answer, answer: Answer) -> dict[str, Any]:
     return {"overlap": seen.overlap, "delta": seen.delta, "same_first": seen.same_first}
 
 
-def check_control(right: Top, wrong: Top) -> dict[str, Any]:
-    """Another prompt's state must show: few shared candidates and another best one."""
+def check_control(right: Top, wrong: Top, exact: bool) -> dict[str, Any]:
+    """Whether the check that is used would have seen another prompt's state.
+
+    The exact form sees it when the best candidate is another one; the band form, which lets lists
+    differ, only when they share few candidates besides.
+    """
     seen = compare_tops(right, wrong)
-    detects = seen.overlap <= CONTROL_OVERLAP and not seen.same_first
+    detects = not seen.same_first and (exact or seen.overlap <= CONTROL_OVERLAP)
     return {"overlap": seen.overlap, "same_first": seen.same_first, "detects": detects}
+
+
+def control_power(prompts: Sequence[dict[str, Any]], exact: bool) -> bool:
+    """Whether enough controls were seen for the form: all, or the band's own share of them."""
+    seen = sum(entry["control"]["detects"] for entry in prompts)
+    needed = (1.0 if exact else BAND_SHARE) * len(prompts)
+    return bool(seen >= needed)
 
 
 def logit_ulp(tops: Sequence[Top]) -> float:

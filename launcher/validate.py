@@ -13,7 +13,7 @@ from launcher.containers import CONTAINERS
 from launcher.engines import ENGINES
 from launcher.errors import LauncherError, PlanError
 from launcher.lengths import DEFINITIONS, length_range
-from launcher.placement import place
+from launcher.placement import Placement, place
 from launcher.plan import ROLE_ORDER, build_plan
 from launcher.ports import collisions, listeners
 from launcher.schema import LaunchConfig
@@ -184,6 +184,7 @@ def arithmetic(config: LaunchConfig) -> Iterator[str]:
     except LauncherError as error:
         yield str(error)
         return
+    yield from lonely_ranks(placement)
     nixl = ENGINES[config.engine.kind].transfers_kv(plan)
     for clash in collisions(listeners(placement, config.cluster.ports, nixl)):
         yield f"cluster.ports: {clash} would both listen there; move one of the bases"
@@ -193,6 +194,24 @@ def arithmetic(config: LaunchConfig) -> Iterator[str]:
                 f"cluster.ports: {listener.owner} ({listener.what}) would listen on "
                 f"{listener.port}; allowed: 1024 to 65535"
             )
+
+
+def lonely_ranks(placement: Placement) -> Iterator[str]:
+    """Hybrid load balancing needs two ranks a node: with one, vLLM 0.32 dies while starting."""
+    roles = {
+        process.endpoint.role: process
+        for process in placement.processes
+        if process.endpoint_nodes > 1
+        and process.endpoint.load_balancing == "hybrid"
+        and not process.spans_rank
+        and len(process.dp_ranks) == 1
+    }
+    for role, process in roles.items():
+        yield (
+            f"topology.roles.{role}.load_balancing=hybrid: {process.name} holds one rank of its "
+            "endpoint's ranks on its node, and vLLM starts hybrid load balancing with two or more "
+            "only; use internal, or a dp that fills nodes evenly"
+        )
 
 
 FORM_RULES: tuple[Rule, ...] = (words, roles, load, site, safe_text)

@@ -109,6 +109,7 @@ def write_run(
     description = run_json() if description is None else description
     run_id = description["run_id"]
     write_json(store.run_json, description)
+    write_json(store.canary, {"verdict": "passed", "form": "exact"})
     for record in [point(run_id)] if points is None else points:
         write_json(store.point(record.index, record.concurrency), to_json(record))
     for passed in [repeat(n, run_id) for n in range(5)] if repeats is None else repeats:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.records import ServerCounters
+from jobs.store import RunDir, write_json
 from tests.analysis_runs import (
     GSM8K,
     WORD_PROBLEMS,
@@ -180,3 +181,24 @@ def test_a_point_of_a_failed_run_keeps_its_verdict_and_shows_the_outcome(tmp_pat
     folder = write_run(tmp_path / "r", end=outcome(status="failed", cause="prefill0 died"))
     row = row_of(folder)
     assert (row["verdict"], row["outcome"]) == ("VALID", "failed")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"verdict": "void"}, "the state canary is void"),
+        ({"verdict": "skipped"}, "no state canary (skipped)"),
+        (None, "no state canary (canary.json is missing)"),
+    ],
+)
+def test_a_point_whose_transferred_state_nobody_checked_is_unproven(
+    tmp_path: Path, content: dict[str, str] | None, reason: str
+) -> None:
+    folder = completed_run(tmp_path / "r")
+    canary = RunDir(folder).canary
+    canary.unlink()
+    if content is not None:
+        write_json(canary, content)
+    row = row_of(folder)
+    assert row["verdict"] == "UNPROVEN"
+    assert reason in row["reasons"]

@@ -29,6 +29,7 @@ from jobs.state_check import (
     check_control,
     check_exact,
     check_first,
+    control_power,
     judge_band,
     logit_ulp,
 )
@@ -254,13 +255,25 @@ def test_an_exact_tie_counts_as_equal() -> None:
     assert found["passed"]
 
 
-def test_a_control_detects_only_few_shared_candidates_and_another_first() -> None:
+def test_a_control_detects_what_the_form_in_use_would_have_seen() -> None:
     right = {str(i): -float(i) for i in range(20)}
     foreign = {str(i): -float(i) for i in range(100, 120)}
-    assert check_control(right, foreign)["detects"]
-    assert not check_control(right, right)["detects"]
     alike = {str(i): -float(i) for i in range(10, 30)}
-    assert not check_control(right, alike)["detects"]
+    for exact in (True, False):
+        assert check_control(right, foreign, exact)["detects"]
+        assert not check_control(right, right, exact)["detects"]
+    assert check_control(right, alike, exact=True)["detects"]
+    assert not check_control(right, alike, exact=False)["detects"]
+
+
+def test_one_missed_control_voids_the_exact_form_and_one_in_ten_the_band() -> None:
+    def prompts(missed: int) -> list[dict[str, Any]]:
+        return [{"control": {"detects": number >= missed}} for number in range(10)]
+
+    assert control_power(prompts(0), exact=True)
+    assert not control_power(prompts(1), exact=True)
+    assert control_power(prompts(1), exact=False)
+    assert not control_power(prompts(2), exact=False)
 
 
 def test_the_band_is_measured_in_steps_of_the_logits() -> None:

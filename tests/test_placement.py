@@ -7,12 +7,13 @@ from collections import Counter
 import pytest
 
 from launcher.engines import ENGINES
-from launcher.errors import LauncherError
+from launcher.errors import LauncherError, PlanError
 from launcher.placement import place
 from launcher.plan import build_plan
 from launcher.ports import collisions, listeners
 from launcher.schema import LaunchConfig, RoleConfig
 from launcher.segment import segment_of
+from launcher.validate import check_config
 from tests.compose import config_of, document_of, plan_of
 from tests.test_conf import TOPOLOGIES
 
@@ -81,6 +82,14 @@ def test_the_second_node_is_headless_under_internal_load_balancing() -> None:
     assert "--headless" in second["argv"]
     assert "--port" not in second["argv"]
     assert document["router"]["argv"].count("--decode") == 1
+
+
+def test_hybrid_load_balancing_with_one_rank_on_a_node_is_refused() -> None:
+    config = shaped(prefill=RoleConfig(tp=4), decode=RoleConfig(tp=4, dp=2))
+    with pytest.raises(PlanError, match=r"load_balancing=hybrid: decode0-n1 holds one rank"):
+        check_config(config)
+    config.topology.roles["decode"].load_balancing = "internal"
+    check_config(config)
 
 
 def test_a_rank_over_two_nodes_is_tied_by_node_rank() -> None:
