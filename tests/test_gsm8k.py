@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
@@ -291,3 +292,23 @@ def test_a_pass_over_a_rehearsal_worker_is_labelled_and_complete(tmp_path: Path)
     assert not got.comparable
     assert (got.answered, got.transport_failures) == (10, 0)
     assert got.output_tokens > 0
+
+
+@pytest.mark.skipif("GSM8K_DIR" not in os.environ, reason="GSM8K_DIR names no folder with GSM8K")
+def test_the_real_gsm8k_loads_whole_and_every_reference_answer_is_found() -> None:
+    folder = os.environ["GSM8K_DIR"]
+    questions, prefix = load_protocol(
+        plan(
+            dataset="gsm8k",
+            questions_path=f"{folder}/test.jsonl",
+            shots_path=f"{folder}/train.jsonl",
+            num_questions=None,
+            num_shots=5,
+        )
+    )
+    assert len(questions) == 1319
+    assert prefix.count("Question: ") == prefix.count("Answer: ") == 5
+    for question in questions:
+        stated = question.answer.rsplit("####", 1)[1]
+        assert last_number(question.answer) is not None
+        assert last_number(question.answer) == last_number(stated)
