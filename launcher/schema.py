@@ -301,8 +301,6 @@ class LaunchConfig:
     wait: str = "auto"
     """auto | true | false: stay until the run has ended, follow its log, print the table.
     auto: yes on `local`, no on Slurm."""
-    check: str = "strict"
-    """strict | warn: whether warnings stop a submission. Errors always do."""
     allow_dirty: bool = False
     """Whether a checkout with uncommitted changes may be submitted (their diff is kept)."""
 

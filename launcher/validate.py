@@ -53,7 +53,6 @@ def words(config: LaunchConfig) -> Iterator[str]:
         "accuracy.dataset", config.accuracy.dataset, ("gsm8k", "word_problems", "none")
     )
     yield from _choice("canary.form", config.canary.form, ("auto", "exact", "band"))
-    yield from _choice("check", config.check, ("strict", "warn"))
     yield from _choice("wait", config.wait.lower(), ("auto", "true", "false"))
     yield from _choice("dry_run", config.dry_run.lower(), ("false", "true", "json"))
 
