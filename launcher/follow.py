@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -15,6 +16,9 @@ from launcher.steps import Surroundings
 from launcher.submit import Submitted
 
 POLL_S = 0.3
+LAST_WORD_S = 5.0
+LOOK_S = 3.0
+"""How often the executor is asked whether the job is over."""
 
 
 def follow(submitted: Submitted, around: Surroundings, out: TextIO) -> int:
@@ -25,19 +29,30 @@ def follow(submitted: Submitted, around: Surroundings, out: TextIO) -> int:
     """
     logs = [_Tail(submitted.log), _Tail(submitted.log.with_suffix(".err"))]
     outcome = submitted.run_dir / "outcome.json"
-    try:
-        while not outcome.exists() and not _lost(submitted):
+    asked = interrupted = False
+    look_at = time.monotonic() + LOOK_S
+    while not outcome.exists():
+        try:
+            if time.monotonic() > look_at:
+                if _lost(submitted, outcome):
+                    break
+                look_at = time.monotonic() + LOOK_S
             for log in logs:
                 log.copy(out)
+            if interrupted and not asked:
+                asked = _end(submitted)
             time.sleep(POLL_S)
-    except KeyboardInterrupt:
-        _end(submitted)
-        while not outcome.exists() and not _lost(submitted):
-            time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            interrupted = True
     time.sleep(POLL_S)
     for log in logs:
         log.copy(out)
     status = _status(outcome)
+    if status == "lost":
+        sys.stderr.write(
+            f"error: job {submitted.job_id} is over and left no outcome.json: its driver never "
+            f"began or was killed; see {submitted.log.parent}\n"
+        )
     out.flush()
     table = subprocess.run(
         [around.python, "-m", "analysis", "table", str(submitted.run_dir)],
@@ -79,42 +94,28 @@ def _driver_pid(submitted: Submitted) -> int | None:
     return int(pid) if pid else None
 
 
-def _lost(submitted: Submitted) -> bool:
-    """Whether a local driver is gone without a word; a Slurm job is asked for by its id."""
-    if (submitted.run_dir / "outcome.json").exists():
+def _lost(submitted: Submitted, outcome: Path) -> bool:
+    """Whether the job is over without a word; the last word may come a moment after the end."""
+    if not submitted.ended():
         return False
-    record = json.loads((submitted.run_dir / "submission.json").read_text(encoding="utf-8"))
-    if record["executor"] == "slurm":
-        return _slurm_lost(submitted.job_id)
-    pid = _driver_pid(submitted)
-    if pid is None:
-        return False
-    return not Path(f"/proc/{pid}").exists() and not (submitted.run_dir / "outcome.json").exists()
+    deadline = time.monotonic() + LAST_WORD_S
+    while time.monotonic() < deadline and not outcome.exists():
+        time.sleep(POLL_S)
+    return not outcome.exists()
 
 
-def _slurm_lost(job_id: str) -> bool:
-    """Only a clear terminal answer counts; a controller that does not answer is no answer."""
-    asked = subprocess.run(
-        ["squeue", "--noheader", "--states=all", "--me", "--format=%A|%T"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    if asked.returncode != 0:
-        return False
-    live = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED")
-    states = dict(line.split("|", 1) for line in asked.stdout.split() if "|" in line)
-    state = states.get(job_id)
-    return state is not None and state not in live
-
-
-def _end(submitted: Submitted) -> None:
+def _end(submitted: Submitted) -> bool:
+    """Ask the driver to end the run in order; False while there is none to ask yet."""
     record = json.loads((submitted.run_dir / "submission.json").read_text(encoding="utf-8"))
     sys.stderr.write("ending the run ...\n")
     if record["executor"] == "slurm":
-        subprocess.run(["scancel", "--batch", "--signal=TERM", submitted.job_id], check=False)
-        return
+        asked = subprocess.run(
+            ["scancel", "--batch", "--signal=TERM", submitted.job_id], check=False
+        )
+        return asked.returncode == 0
     pid = _driver_pid(submitted)
-    if pid is not None:
+    if pid is None:
+        return False
+    with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
+    return True

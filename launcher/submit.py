@@ -7,9 +7,12 @@ import os
 import secrets
 import shlex
 import shutil
+import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,11 @@ from launcher.steps import Surroundings
 
 KEPT_SLURM = ("SLURM_CONF",)
 DROPPED_PREFIXES = ("SLURM_", "SRUN_", "SBATCH_", "PMIX_", "PMI_")
+
+LIVE_STATES = (
+    *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING"),
+    *("REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESIZING", "STAGE_OUT", "SPECIAL_EXIT"),
+)
 
 EXPLANATIONS = {
     "Requested topology configuration is not available": (
@@ -47,6 +55,8 @@ class Submitted:
     run_dir: Path
     log: Path
     """What the driver prints."""
+    ended: Callable[[], bool]
+    """Whether the executor itself says that the job is over; no answer is no end."""
 
 
 def make_run_dir(results_dir: str, label: str) -> Path:
@@ -144,7 +154,23 @@ def _submit_slurm(
         raise SubmissionError(
             f"{error} (cluster.executor=slurm). Run this where sbatch is, or use cluster=local"
         ) from error
-    return Submitted(job.job_id, run_dir, job.paths.stdout)
+    return Submitted(job.job_id, run_dir, job.paths.stdout, partial(slurm_ended, job.job_id))
+
+
+def slurm_ended(job_id: str) -> bool:
+    """Whether Slurm names an end state for the job; a controller that fails to answer does not."""
+    try:
+        asked = subprocess.run(
+            ["squeue", "--noheader", "--states=all", "--me", "--format=%A|%T"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    states = dict(line.split("|", 1) for line in asked.stdout.split() if "|" in line)
+    return states.get(job_id, "PENDING") not in LIVE_STATES
 
 
 def _explain(text: str) -> str:
@@ -157,5 +183,11 @@ def _submit_local(run_dir: Path, around: Surroundings) -> Submitted:
     executor = submitit.LocalExecutor(folder=run_dir / "submitit")
     executor.update_parameters(timeout_min=24 * 60)
     words = shlex.split(batch_command(str(run_dir), around))[1:]
-    job = executor.submit(subprocess.call, words)
-    return Submitted(job.job_id, run_dir, job.paths.stdout)
+    # Ctrl-C at a terminal reaches every process of the foreground: the processes between launcher
+    # and driver must not die of it, the driver alone ends the run in order.
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        job = executor.submit(subprocess.call, words)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    return Submitted(job.job_id, run_dir, job.paths.stdout, job.done)

@@ -1,0 +1,50 @@
+"""Staying with a local run: Ctrl-C ends it in order, a driver that never began is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.test_cli import ROOT
+
+WORDS = ("cluster=local", "engine=rehearsal", "topology=dp1_prefill1x1", "workload=smoke")
+
+
+def start(tmp_path: Path, *words: str, **env: str) -> subprocess.Popen[str]:
+    """The launcher as a process group of its own, as a terminal would have it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "launcher", *WORDS, "accuracy=none", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_ctrl_c_ends_the_run_itself_and_the_table_tells(tmp_path: Path) -> None:
+    launcher = start(tmp_path, "workload.prompts_per_concurrency=200000")
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("runs/*/canary.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(launcher.pid, signal.SIGINT)
+    out, err = launcher.communicate(timeout=60)
+    assert launcher.returncode == 1
+    (outcome,) = tmp_path.glob("runs/*/outcome.json")
+    assert json.loads(outcome.read_text())["status"] == "cancelled"
+    assert "cancelled" in out
+    assert "Traceback" not in err
+
+
+def test_a_driver_that_never_began_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    launcher = start(tmp_path, "cluster.python=/nonexistent/python")
+    _, err = launcher.communicate(timeout=60)
+    assert launcher.returncode == 1
+    assert "left no outcome.json: its driver never began or was killed" in err
