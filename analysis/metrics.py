@@ -119,6 +119,11 @@ THROUGHPUT = (
         compute=rate("input_tokens", "output_tokens", gpus="allocated_gpus"),
     ),
     Metric(
+        name="output_tps_per_gpu", label="output", unit="tok/s/GPU", better="higher",
+        source=f"{POINT}, {RUN}: plan.serving_gpus", doc="output tokens / duration / serving GPUs",
+        compute=rate("output_tokens", gpus="serving_gpus"),
+    ),
+    Metric(
         name="output_tps_per_decode_gpu", label="output", unit="tok/s/dGPU", better="higher",
         source=f"{POINT}, {RUN}: plan.role_gpus.decode",
         doc="output tokens / duration / decode GPUs; missing when aggregated",

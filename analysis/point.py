@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from analysis.errors import BrokenFileError
-from jobs.records import BenchPoint
+from jobs.records import BenchPoint, Latency
 
 DEFINITIONS = ("inferencemax", "vllm")
 
@@ -25,7 +25,8 @@ def expected_range(definition: str, length: int, ratio: float) -> tuple[int, int
 
 def latency_is_measured(point: BenchPoint) -> bool:
     """False where tokens came and yet the first of them is said to have taken no time."""
-    return point.total_output_tokens == 0 or point.ttft_ms.mean != 0
+    ttft = point.ttft_ms
+    return point.total_output_tokens == 0 or (ttft.mean != 0 and ttft != Latency())
 
 
 def external_share(point: BenchPoint) -> float | None:

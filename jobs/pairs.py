@@ -162,7 +162,9 @@ async def prove_pair(
     before = await rank_counters(deployment, pair[1])
     begun = time.monotonic()
     for prompt in prompts:
-        await transferred(deployment, pair, prompt, 1)
+        answer = await transferred(deployment, pair, prompt, 1)
+        if not answer.token_ids:
+            raise PairError(f"{pair[0]} -> {pair[1]}: answered without a token")
     took = time.monotonic() - begun
     expected = sum(len(prompt) - 1 for prompt in prompts)
     change = await grown(deployment, pair[1], before, expected)

@@ -28,6 +28,10 @@ def read_result(path: Path) -> dict[str, Any]:
     for old, new in OLD_NAMES.items():
         if old in data:
             data.setdefault(new, data[old])
+    for metric in ("ttft", "tpot", "itl", "e2el"):
+        for pair in data.get(f"percentiles_{metric}_ms") or ():
+            if isinstance(pair, list) and len(pair) == 2 and _count(pair[0]) is not None:
+                data.setdefault(f"p{pair[0]:g}_{metric}_ms", pair[1])
     wrong = [key for key in NEEDED if _count(data.get(key)) is None]
     if wrong:
         raise JobError(f"{path}: no usable {', '.join(wrong)} in the client's result")
@@ -48,12 +52,12 @@ def failed_requests(data: dict[str, Any], num_prompts: int) -> int:
 
 
 def latency(data: dict[str, Any], metric: str) -> Latency:
-    """Figures of ttft, tpot, itl or e2el in ms; absent, or with a mean of 0, means not measured."""
+    """Figures of ttft, tpot, itl or e2el in ms; a mean of 0 means not measured."""
 
     def value(name: str) -> float | None:
         return _count(data.get(f"{name}_{metric}_ms"))
 
-    if not value("mean"):
+    if value("mean") == 0:
         return Latency()
     return Latency(
         mean=value("mean"),

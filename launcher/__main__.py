@@ -7,7 +7,9 @@ import logging
 import os
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import hydra
 import yaml
@@ -19,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from launcher.batch import job_name, sbatch_text
 from launcher.errors import LauncherError, PlanError
 from launcher.follow import follow
-from launcher.mistakes import explain, nearest, unknown_keys
+from launcher.mistakes import explain, nearest, open_keys, unknown_keys
 from launcher.placement import Placement, place
 from launcher.plan import LaunchPlan, build_plan
 from launcher.preview import PREVIEW_DIR, preview_document, preview_text
@@ -40,7 +42,7 @@ results: list[int] = []
 
 def typed(config: DictConfig) -> LaunchConfig:
     """The composed configuration as typed values; open `???` are named all at once."""
-    missing = sorted(OmegaConf.missing_keys(config))
+    missing = sorted(open_keys(config))
     if missing:
         raise PlanError(
             f"{key} is not set (???): give it a value, as in {key}=..." for key in missing
@@ -139,8 +141,13 @@ def _submit(
 def _composed(config: DictConfig) -> None:
     chosen = HydraConfig.get().runtime.choices
     labels = {group: str(chosen[group]) for group in GROUPS}
-    overrides = list(HydraConfig.get().overrides.task)
+    raw: Any = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)
+    overrides: list[str] = list(raw)
+    keys = Counter(entry.split("=", 1)[0].lstrip("+~") for entry in overrides)
+    twice = [key for key, count in keys.items() if count > 1]
     try:
+        if twice:
+            raise PlanError(f"{key} is given more than once: give it once" for key in twice)
         results.append(launch(typed(config), labels, overrides))
     except LauncherError as error:
         sys.stderr.write(f"error: {error}\n")

@@ -73,5 +73,6 @@ def render_flags(flags: Mapping[str, Any], *, off_prefix: str | None) -> list[st
         elif isinstance(value, Mapping):
             argv += [f"--{name}", json.dumps(value, separators=(",", ":"))]
         else:
-            argv += [f"--{name}", str(value)]
+            whole = isinstance(value, float) and value.is_integer()
+            argv += [f"--{name}", str(int(value) if whole else value)]
     return argv

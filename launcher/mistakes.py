@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 from hydra.errors import OverrideParseException
+from omegaconf import DictConfig, OmegaConf
 
 from launcher.plan import ROLE_ORDER
 from launcher.schema import LaunchConfig
@@ -47,6 +48,17 @@ def _walk(kind: Any, prefix: str, fixed: list[str], free: list[str]) -> None:
 
 def _value_type(hint: Any) -> Any:
     return typing.get_args(hint)[1]
+
+
+def open_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
+    """Keys left at `???`; OmegaConf.missing_keys raises on an interpolation to one of them."""
+    for key in map(str, config):
+        if OmegaConf.is_interpolation(config, key):
+            continue
+        if OmegaConf.is_missing(config, key):
+            yield f"{prefix}{key}"
+        elif isinstance(config[key], DictConfig):
+            yield from open_keys(config[key], f"{prefix}{key}.")
 
 
 def unknown_keys(config: Any, kind: Any, prefix: str = "") -> list[str]:

@@ -76,7 +76,7 @@ class ClusterConfig:
     python: str | None = None
     """Python of the driver on the nodes; null: the interpreter that runs the launcher."""
     time: str = "04:00:00"
-    """Job time limit, [D-]HH:MM:SS in quotes, or whole minutes."""
+    """Job time limit, [D-]HH:MM:SS in quotes."""
     grace_s: int = 120
     """Seconds before the time limit at which the driver is told to end and write its records."""
     account: str | None = None

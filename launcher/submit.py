@@ -28,9 +28,9 @@ from launcher.steps import Surroundings
 KEPT_SLURM = ("SLURM_CONF",)
 DROPPED_PREFIXES = ("SLURM_", "SRUN_", "SBATCH_", "PMIX_", "PMI_")
 
-LIVE_STATES = (
-    *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING"),
-    *("REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESIZING", "STAGE_OUT", "SPECIAL_EXIT"),
+END_STATES = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
+    *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
 )
 
 EXPLANATIONS = {
@@ -121,7 +121,9 @@ def submit(
         if plan.config.cluster.executor == "local":
             submitted = _submit_local(run_dir, around)
         else:
-            submitted = _submit_slurm(plan, placement, document["name"], run_dir, around)
+            submitted = _submit_slurm(
+                plan, placement, _job_label(document["name"], run_dir), run_dir, around
+            )
     except BaseException:
         shutil.rmtree(run_dir, ignore_errors=True)
         raise
@@ -129,6 +131,11 @@ def submit(
     record["log"] = str(submitted.log)
     (run_dir / "submission.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
     return submitted
+
+
+def _job_label(name: str, run_dir: Path) -> str:
+    """Unique in squeue: the label and the random end of the run directory's name."""
+    return f"{name}-{run_dir.name.rsplit('-', 1)[-1]}"
 
 
 def clean_slurm_environment(environ: dict[str, str]) -> list[str]:
@@ -158,7 +165,7 @@ def _submit_slurm(
 
 
 def slurm_ended(job_id: str) -> bool:
-    """Whether Slurm names an end state for the job; a controller that fails to answer does not."""
+    """Whether Slurm names an end state for the job; no answer and an unknown word are no end."""
     try:
         asked = subprocess.run(
             ["squeue", "--noheader", "--states=all", "--me", "--format=%A|%T"],
@@ -170,7 +177,7 @@ def slurm_ended(job_id: str) -> bool:
     except (OSError, subprocess.SubprocessError):
         return False
     states = dict(line.split("|", 1) for line in asked.stdout.split() if "|" in line)
-    return states.get(job_id, "PENDING") not in LIVE_STATES
+    return states.get(job_id) in END_STATES
 
 
 def _explain(text: str) -> str:

@@ -15,7 +15,7 @@ from launcher.errors import LauncherError, PlanError
 from launcher.lengths import DEFINITIONS, length_range
 from launcher.placement import Placement, place
 from launcher.plan import ROLE_ORDER, build_plan
-from launcher.ports import collisions, listeners
+from launcher.ports import collisions, listeners, process_ports
 from launcher.schema import LaunchConfig
 from launcher.segment import segment_of
 
@@ -122,11 +122,16 @@ def site(config: LaunchConfig) -> Iterator[str]:
             f'cluster.time={cluster.time!r}: allowed: [D-]HH:MM:SS in quotes, as in "04:00:00" '
             "(without quotes YAML makes 1:30:00 the number 5400)"
         )
-    for key in ("account", "partition", "qos", "reservation", "exclude"):
-        value = getattr(cluster, key)
+    texts = {
+        f"cluster.{key}": getattr(cluster, key)
+        for key in ("account", "partition", "qos", "reservation", "exclude")
+    }
+    texts |= {"name": config.name, "model.served_name": config.model.served_name}
+    texts |= {"cluster.container.image": cluster.container.image}
+    for key, value in texts.items():
         if value in YAML_BOOLEANS or value == "":
             yield (
-                f"cluster.{key}={value}: meant as text? put it in quotes (YAML reads on, off, "
+                f"{key}={value}: meant as text? put it in quotes (YAML reads on, off, "
                 "yes and no as booleans)"
             )
     if cluster.container.kind != "none" and not cluster.container.image:
@@ -153,6 +158,21 @@ def _strings(value: Any, where: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             yield from _strings(item, f"{where}[{index}]")
+
+
+def environment(config: LaunchConfig) -> Iterator[str]:
+    """Variables that each process gets its own value of are refused."""
+    owned = ENGINES[config.engine.kind].owned_env
+    layers = {"cluster.env": config.cluster.env, "engine.env": config.engine.env}
+    layers |= {"model.env": config.model.env, "flags.env": config.flags.env}
+    for where, env in layers.items():
+        for name in sorted(set(env) & owned):
+            yield f"{where}.{name}={env[name]!r}: the launcher sets it for every process; remove it"
+
+
+def engine_rules(config: LaunchConfig) -> Iterator[str]:
+    """What the engine itself knows to be wrong."""
+    yield from ENGINES[config.engine.kind].problems(config)
 
 
 def derived_flags(config: LaunchConfig) -> Iterator[str]:
@@ -187,6 +207,14 @@ def arithmetic(config: LaunchConfig) -> Iterator[str]:
     nixl = ENGINES[config.engine.kind].transfers_kv(plan)
     for clash in collisions(listeners(placement, config.cluster.ports, nixl)):
         yield f"cluster.ports: {clash} would both listen there; move one of the bases"
+    for process in placement.processes:
+        window = process_ports(process, config.cluster.ports).internal or range(0)
+        for listener in listeners(placement, config.cluster.ports, nixl):
+            if listener.node == process.node and listener.port in window:
+                yield (
+                    f"cluster.ports: node {process.node}, port {listener.port}: {listener.owner} "
+                    f"({listener.what}) lies in the internal window of {process.name}; move a base"
+                )
     for listener in listeners(placement, config.cluster.ports, nixl):
         if not 1024 <= listener.port <= 65535:
             yield (
@@ -214,4 +242,4 @@ def lonely_ranks(placement: Placement) -> Iterator[str]:
 
 
 FORM_RULES: tuple[Rule, ...] = (words, roles, load, site, safe_text)
-PLAN_RULES: tuple[Rule, ...] = (derived_flags, arithmetic)
+PLAN_RULES: tuple[Rule, ...] = (environment, engine_rules, derived_flags, arithmetic)

@@ -174,3 +174,19 @@ def test_every_metric_is_declared_once_and_explains_itself() -> None:
     names = [metric.name for metric in METRICS]
     assert len(names) == len(set(names))
     assert all(metric.doc and metric.source and metric.label for metric in METRICS)
+
+
+def test_a_latency_that_was_not_measured_takes_the_figures_derived_from_it_along(
+    tmp_path: Path,
+) -> None:
+    row = row_of(completed_run(tmp_path / "r", ttft_ms=Latency()))
+    assert pd.isna(row["tpot_median_ms"])
+    assert pd.isna(row["generation_tps_per_user"])
+    assert not pd.isna(row["total_tps_per_gpu"])
+
+
+def test_output_tokens_per_all_serving_gpus_have_a_column_of_their_own(tmp_path: Path) -> None:
+    row = row_of(completed_run(tmp_path / "r"))
+    assert row["output_tps_per_gpu"] == pytest.approx(
+        row["output_tps_per_decode_gpu"] * row["decode_gpus"] / row["serving_gpus"]
+    )

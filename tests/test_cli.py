@@ -40,6 +40,22 @@ BAD = {
     "unknown role": (["+topology.roles.draft.dp=1"], "topology.roles.draft.dp=1"),
     "derived flag": (["+flags.all.port=9"], "the launcher derives this flag"),
     "colliding ports": (["cluster.ports.http=8000"], "router (http) and prefill0 (http)"),
+    "engine variable of its own": (
+        ["+cluster.env.VLLM_NIXL_SIDE_CHANNEL_HOST=localhost"],
+        "the launcher sets it for every process",
+    ),
+    "wrong state layout": (
+        ["model.env.VLLM_SSM_CONV_STATE_LAYOUT=SD"],
+        "set model.env.VLLM_SSM_CONV_STATE_LAYOUT=DS",
+    ),
+    "NCCL's form for Gloo": (["+cluster.env.GLOO_SOCKET_IFNAME='^lo'"], "Gloo takes device names"),
+    "key given twice": (["++wait=true", "++wait=false"], "wait is given more than once"),
+    "port in another's window": (["cluster.ports.internal=8060"], "lies in the internal window"),
+    "boolean as a name": (["name=True"], "name=True: meant as text"),
+    "open value behind another": (
+        ["model.path=???", "model.tokenizer='${model.path}'"],
+        "model.path is not set",
+    ),
     "line break": (["name='a\nb'"], "control characters"),
     "no model": ([], "model.path=/models/Qwen3.5-397B-A17B-NVFP4: there is no such folder"),
 }

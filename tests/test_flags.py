@@ -40,3 +40,7 @@ def test_rendering_follows_how_the_program_says_no() -> None:
         *("--on", "--no-off", "--list", "1", "2", "--number", "0.92")
     ]
     assert "--no-off" not in render_flags(flags, off_prefix=None)
+
+
+def test_a_whole_number_written_as_a_float_stays_whole() -> None:
+    assert render_flags({"max-model-len": 16e3}, off_prefix="no-") == ["--max-model-len", "16000"]

@@ -192,6 +192,12 @@ def test_a_clients_result_is_read_under_old_names_too(tmp_path: Path) -> None:
     assert failed_requests(data | {"failed": 3}, 640) == 3
 
 
+def test_percentiles_listed_in_pairs_are_read_too(tmp_path: Path) -> None:
+    totals = {"duration": 2.0, "completed": 1, "total_input_tokens": 7, "total_output_tokens": 9}
+    path = result(tmp_path, **totals, percentiles_ttft_ms=[[50, 90.5], [99, 151]])
+    assert latency(read_result(path), "ttft").p99 == 151
+
+
 def test_a_result_without_totals_is_an_error_naming_them(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="total_output_tokens"):
         read_result(result(tmp_path, duration=2.0, completed=1, total_input_tokens=7))

@@ -57,7 +57,7 @@ CAUSES: tuple[Cause, ...] = tuple(
             "more sequences than state blocks: lower --max-num-seqs or use a 16-bit SSM cache",
         ),
         (
-            r"Timed out waiting for engines to send initial message|engine.*ready timeout",
+            r"Timed out waiting for (?:new )?engine|engine.*ready timeout",
             "loading took longer than VLLM_ENGINE_READY_TIMEOUT_S: raise budgets.start_s",
         ),
         (
@@ -83,6 +83,22 @@ CAUSES: tuple[Cause, ...] = tuple(
         (
             r"Connection (?:closed by peer|was likely closed)|Failed to recv, got 0 bytes",
             "another rank went away first: look for the process that ended earliest",
+        ),
+        (
+            r"Unable to find address for: \^",
+            "GLOO_SOCKET_IFNAME takes device names only, no exclusion list such as ^lo",
+        ),
+        (
+            r"Using the loopback address as fallback|Gloo connectFullMesh failed",
+            "Gloo fell back to loopback: set GLOO_SOCKET_IFNAME to the device between the nodes",
+        ),
+        (
+            r"Releasing expired KV blocks|Potentially invalid KV blocks",
+            "KV lease ran out before decode read it: raise kv_lease_duration or lower concurrency",
+        ),
+        (
+            r"corrupted compilation artifact",
+            "engines share a compile cache: give every process its own VLLM_CACHE_ROOT",
         ),
         (
             r"unrecognized arguments|invalid choice: ",

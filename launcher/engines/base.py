@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from launcher.placement import WorkerProcess
 from launcher.plan import LaunchPlan
+from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
 
 
@@ -20,6 +21,9 @@ class Engine(Protocol):
     owned_flags: frozenset[str]
     """Flags the launcher derives; refused in configuration."""
 
+    owned_env: frozenset[str]
+    """Variables that every process gets its own value of; refused in configuration."""
+
     def worker_argv(
         self, process: WorkerProcess, plan: LaunchPlan, around: Surroundings, /
     ) -> Sequence[str]:
@@ -32,6 +36,9 @@ class Engine(Protocol):
 
     def transfers_kv(self, plan: LaunchPlan) -> bool:
         """Whether KV crosses between endpoints, so that side channels and a canary are due."""
+
+    def problems(self, config: LaunchConfig, /) -> Iterator[str]:
+        """What this engine would refuse, or silently get wrong, before anything is placed."""
 
     def contained(self) -> bool:
         """Whether the server runs inside the cluster's container."""

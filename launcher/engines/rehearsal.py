@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from launcher.flags import render_flags
 from launcher.placement import WorkerProcess, address
 from launcher.plan import LaunchPlan
 from launcher.ports import process_ports
+from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
 
 
@@ -15,6 +18,7 @@ class RehearsalEngine:
     protocol = "vllm"
     rehearsal = True
     owned_flags: frozenset[str] = frozenset()
+    owned_env: frozenset[str] = frozenset()
 
     def worker_argv(
         self, process: WorkerProcess, plan: LaunchPlan, around: Surroundings
@@ -40,6 +44,10 @@ class RehearsalEngine:
     def transfers_kv(self, plan: LaunchPlan) -> bool:
         """States cross where prefill and decode are apart."""
         return plan.disaggregated
+
+    def problems(self, _: LaunchConfig) -> Iterator[str]:
+        """It takes anything."""
+        yield from ()
 
     def contained(self) -> bool:
         """It needs the launcher's own Python, not the image."""

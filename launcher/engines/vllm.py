@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.flags import render_flags
 from launcher.placement import WorkerProcess, address
 from launcher.plan import Endpoint, LaunchPlan
 from launcher.ports import process_ports
+from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
 
 CAPTURE_FLAG = "max-cudagraph-capture-size"
@@ -22,6 +23,14 @@ OWNED_FLAGS = frozenset(
         *("data-parallel-hybrid-lb", "data-parallel-external-lb"),
     }
 )
+
+OWNED_ENV = frozenset(
+    {
+        *("VLLM_HOST_IP", "VLLM_PORT", "VLLM_CACHE_ROOT", "CUDA_VISIBLE_DEVICES"),
+        *("VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"),
+    }
+)
+LAYOUT = "VLLM_SSM_CONV_STATE_LAYOUT"
 
 
 def release_tuple(release: str) -> tuple[int, ...]:
@@ -63,6 +72,7 @@ class VllmEngine:
     protocol = "vllm"
     rehearsal = False
     owned_flags = OWNED_FLAGS
+    owned_env = OWNED_ENV
 
     def worker_argv(self, process: WorkerProcess, plan: LaunchPlan, _: Surroundings) -> list[str]:
         """`vllm serve MODEL ...` for one node of an endpoint."""
@@ -113,6 +123,27 @@ class VllmEngine:
     def transfers_kv(self, plan: LaunchPlan) -> bool:
         """KV crosses where prefill and decode are apart."""
         return plan.disaggregated
+
+    def problems(self, config: LaunchConfig) -> Iterator[str]:
+        """Environment that would only fail on the nodes.
+
+        NIXL's worker asserts the DS conv-state layout for GDN and Mamba models (vLLM 0.33.0
+        nixl/base_worker.py); Gloo takes device names only, `^` is NCCL's.
+        """
+        env: dict[str, str] = {}
+        for layer in (config.cluster.env, config.engine.env, config.model.env, config.flags.env):
+            env.update(layer)
+        interface = env.get("GLOO_SOCKET_IFNAME", "")
+        if interface.startswith("^"):
+            yield (
+                f"GLOO_SOCKET_IFNAME={interface!r}: Gloo takes device names only (^ is NCCL's); "
+                "name the device that reaches the other nodes"
+            )
+        if config.model.hybrid and "prefill" in config.topology.roles and env.get(LAYOUT) != "DS":
+            yield (
+                f"{LAYOUT}={env.get(LAYOUT)}: a hybrid model's state crosses NIXL in layout DS "
+                f"only, on both roles; set model.env.{LAYOUT}=DS"
+            )
 
     def contained(self) -> bool:
         """vLLM lives in the cluster's image."""
