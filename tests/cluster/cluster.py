@@ -170,7 +170,10 @@ class Cluster:
             if nets is not None:
                 nets.result()
         log.info("start slurmctld and %d slurmd", self.spec.nodes)
-        self._record(spawn("slurmctld", [f"{sbin}/slurmctld", "-D"], env, d / "log/slurmctld.out"))
+        controller = [f"{sbin}/slurmctld", "-D"]
+        if self.spec.namespaces:
+            controller = network.named(d, controller)
+        self._record(spawn("slurmctld", controller, env, d / "log/slurmctld.out"))
         if not wait_until(self._controller_answers, 30, every_s=0.1):
             raise ClusterError(f"slurmctld does not answer; see {d}/log/slurmctld.log")
         for name in self.spec.node_names:

@@ -63,6 +63,20 @@ def veth(name: str) -> str:
     return f"{VETH}{name.removeprefix('node')}"
 
 
+def named(directory: Path, argv: Sequence[str]) -> list[str]:
+    """The command that runs `argv` on the host with the nodes' name files.
+
+    slurmctld looks up the name of every peer's address; where only a DNS server could answer, one
+    lost query holds all its connections for 5 s.
+    """
+    script = (
+        'mount --bind "$1/hosts" /etc/hosts && '
+        'mount --bind "$1/resolv.conf" /etc/resolv.conf && shift && exec "$@"'
+    )
+    unshare = str(tool_path("unshare"))
+    return [unshare, "--mount", "/bin/sh", "-c", script, "sh", str(directory), *argv]
+
+
 def inside(name: str, directory: Path, argv: Sequence[str]) -> list[str]:
     """The command that runs `argv` on a node: its network, its hostname, its name files.
 
