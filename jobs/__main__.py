@@ -48,14 +48,22 @@ def execute(run_dir: RunDir) -> int:
     dialect_of(run.engine.protocol)
     with held(run_dir):
         if run_dir.outcome.exists():
-            status = json.loads(run_dir.outcome.read_text(encoding="utf-8")).get("status")
             raise RunRefusedError(
-                f"{run_dir.path} has ended already ({status}, see {run_dir.outcome}): "
+                f"{run_dir.path} has ended already ({_status(run_dir)}, see {run_dir.outcome}): "
                 "launch a new run instead"
             )
         run_dir.make_folders()
         outcome = asyncio.run(run_job(run, run_dir, os.environ))
     return 0 if outcome.status == "completed" else 1
+
+
+def _status(run_dir: RunDir) -> str:
+    """The word in outcome.json; a torn or foreign file has none, and is still an end."""
+    try:
+        data = json.loads(run_dir.outcome.read_text(encoding="utf-8"))
+    except ValueError:
+        return "torn record"
+    return str(data.get("status")) if isinstance(data, dict) else "foreign record"
 
 
 @contextmanager

@@ -65,6 +65,8 @@ async def await_end(
     everything: list[asyncio.Future[Any]] = [work, death, stopped]
     await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
     finished = work.done() and not work.cancelled() and work.exception() is None
+    if death.done() and not work.done():
+        work.cancel()
     if not finished and not stopped.done():
         first: list[asyncio.Future[Any]] = [stopped] if death.done() else [death, stopped]
         await asyncio.wait(first, timeout=SETTLE_S, return_when=asyncio.FIRST_COMPLETED)

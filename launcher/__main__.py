@@ -36,8 +36,8 @@ from launcher.validate import check_config
 CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
 GROUPS = ("cluster", "topology", "model", "flags", "engine", "router", "workload", "accuracy")
 
-results: list[int] = []
-"""Exit codes of the runs of this call, one per configuration of a multirun."""
+composed: list[tuple[DictConfig, dict[str, str], list[str]]] = []
+"""What Hydra composed, with chosen options and overrides; several in a multirun."""
 
 
 def typed(config: DictConfig) -> LaunchConfig:
@@ -58,19 +58,26 @@ def typed(config: DictConfig) -> LaunchConfig:
     return made
 
 
+def checked(config: DictConfig) -> LaunchConfig:
+    """The typed configuration, or PlanError with all that is wrong with it."""
+    made = typed(config)
+    settle_paths(made)
+    check_config(made)
+    if made.dry_run.lower() == "false":
+        problems = list(site_problems(made, surroundings(made, sys.executable)))
+        if problems:
+            raise PlanError(problems)
+    return made
+
+
 def launch(config: LaunchConfig, labels: dict[str, str], overrides: list[str]) -> int:
-    """One configuration: checked, then previewed or submitted. Returns the exit code."""
-    settle_paths(config)
-    check_config(config)
+    """One checked configuration, previewed or submitted. Returns the exit code."""
     plan = build_plan(config)
     placement = place(plan)
     around = surroundings(config, sys.executable)
-    problems = list(site_problems(config, around))
     if config.dry_run.lower() != "false":
-        _preview(plan, placement, around, labels, problems)
+        _preview(plan, placement, around, labels, list(site_problems(config, around)))
         return 0
-    if problems:
-        raise PlanError(problems)
     submitted = _submit(plan, placement, around, labels, overrides)
     wait = config.wait.lower()
     if wait == "true" or (wait == "auto" and config.cluster.executor == "local"):
@@ -138,20 +145,42 @@ def _submit(
 
 
 @hydra.main(version_base=None, config_path=str(CONF_DIR), config_name="config")
-def _composed(config: DictConfig) -> None:
+def _collect(config: DictConfig) -> None:
     chosen = HydraConfig.get().runtime.choices
     labels = {group: str(chosen[group]) for group in GROUPS}
     raw: Any = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)
-    overrides: list[str] = list(raw)
-    keys = Counter(entry.split("=", 1)[0].lstrip("+~") for entry in overrides)
-    twice = [key for key, count in keys.items() if count > 1]
-    try:
-        if twice:
-            raise PlanError(f"{key} is given more than once: give it once" for key in twice)
-        results.append(launch(typed(config), labels, overrides))
-    except LauncherError as error:
-        sys.stderr.write(f"error: {error}\n")
-        results.append(2)
+    composed.append((config, labels, list(raw)))
+
+
+def _check_all() -> list[LaunchConfig]:
+    """Every configuration checked before the first is submitted; all problems in one error."""
+    configs: list[LaunchConfig] = []
+    problems: list[str] = []
+    for config, _, overrides in composed:
+        where = f" [{' '.join(overrides)}]" if len(composed) > 1 else ""
+        keys = Counter(entry.split("=", 1)[0].lstrip("+~") for entry in overrides)
+        twice = [key for key, count in keys.items() if count > 1]
+        problems += [f"{key} is given more than once: give it once{where}" for key in twice]
+        try:
+            configs.append(checked(config))
+        except PlanError as error:
+            problems += [f"{problem}{where}" for problem in error.problems]
+    if problems:
+        raise PlanError(problems)
+    return configs
+
+
+def _run() -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["LAUNCHER_SCRATCH"] = scratch
+        _collect()
+    configs = _check_all()
+    codes = [
+        launch(config, labels, overrides)
+        for config, (_, labels, overrides) in zip(configs, composed, strict=True)
+    ]
+    sys.stdout.flush()
+    return max(codes, default=0)
 
 
 def main() -> int:
@@ -160,13 +189,17 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     register()
     try:
-        with tempfile.TemporaryDirectory() as scratch:
-            os.environ["LAUNCHER_SCRATCH"] = scratch
-            _composed()
-    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+        return _run()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except LauncherError as error:
+        sys.stderr.write(f"error: {error}\n")
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         sys.stderr.write(f"error: {explain(error, CONF_DIR)}\n")
-        return 2
-    return max(results, default=0)
+    except OSError as error:
+        sys.stderr.write(f"error: {error.filename or 'output'}: {error.strerror}\n")
+    return 2
 
 
 if __name__ == "__main__":

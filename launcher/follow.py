@@ -55,7 +55,7 @@ def follow(submitted: Submitted, around: Surroundings, out: TextIO) -> int:
         )
     out.flush()
     table = subprocess.run(
-        [around.python, "-m", "analysis", "table", str(submitted.run_dir)],
+        [sys.executable, "-m", "analysis", "table", str(submitted.run_dir)],
         env={**os.environ, **around.env},
         check=False,
     )

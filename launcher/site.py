@@ -51,6 +51,11 @@ def site_problems(config: LaunchConfig, around: Surroundings) -> Iterator[str]:
         yield from _engine(config)
     if config.accuracy.dataset == "gsm8k":
         yield from _questions(config)
+    if config.cluster.executor == "local" and not os.access(around.python, os.X_OK):
+        yield (
+            f"cluster.python={around.python}: there is no such program; leave it null for the "
+            "interpreter that runs the launcher"
+        )
     if not Path(around.code_dir, "jobs").is_dir():
         yield (
             f"the launcher's checkout {around.code_dir} has no jobs/ folder: run the launcher from "

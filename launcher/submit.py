@@ -62,7 +62,13 @@ class Submitted:
 def make_run_dir(results_dir: str, label: str) -> Path:
     """A new private folder <time>-<label>-<random>, unique under any start rate."""
     root = Path(results_dir)
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SubmissionError(
+            f"cluster.results_dir={results_dir}: cannot be made: {error.strerror}; name a folder "
+            "that you may write and that the nodes share"
+        ) from error
     while True:
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{_legal(label)}-{secrets.token_hex(3)}"
         try:

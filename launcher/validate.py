@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from launcher.containers import CONTAINERS
 from launcher.engines import ENGINES
 from launcher.errors import LauncherError, PlanError
 from launcher.lengths import DEFINITIONS, length_range
+from launcher.limits import choice, numbers, owned_options
 from launcher.placement import Placement, place
 from launcher.plan import ROLE_ORDER, build_plan
 from launcher.ports import collisions, listeners, process_ports
@@ -34,27 +34,20 @@ def check_config(config: LaunchConfig) -> None:
         raise PlanError(problems)
 
 
-def _choice(where: str, value: str, allowed: Mapping[str, Any] | tuple[str, ...]) -> Iterator[str]:
-    if value not in allowed:
-        near = difflib.get_close_matches(value, list(allowed), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        yield f"{where}={value!r}: allowed: {', '.join(allowed)}{hint}"
-
-
 def words(config: LaunchConfig) -> Iterator[str]:
     """Fields that take one of a few words."""
-    yield from _choice("cluster.executor", config.cluster.executor, ("slurm", "local"))
-    yield from _choice("cluster.container.kind", config.cluster.container.kind, CONTAINERS)
-    yield from _choice("engine.kind", config.engine.kind, ENGINES)
-    yield from _choice("engine.device", config.engine.device, ("cuda", "cpu", "none"))
-    yield from _choice("engine.client / workload.client", client_name_of(config), CLIENTS)
-    yield from _choice("workload.range_definition", config.workload.range_definition, DEFINITIONS)
-    yield from _choice(
+    yield from choice("cluster.executor", config.cluster.executor, ("slurm", "local"))
+    yield from choice("cluster.container.kind", config.cluster.container.kind, CONTAINERS)
+    yield from choice("engine.kind", config.engine.kind, ENGINES)
+    yield from choice("engine.device", config.engine.device, ("cuda", "cpu", "none"))
+    yield from choice("engine.client / workload.client", client_name_of(config), CLIENTS)
+    yield from choice("workload.range_definition", config.workload.range_definition, DEFINITIONS)
+    yield from choice(
         "accuracy.dataset", config.accuracy.dataset, ("gsm8k", "word_problems", "none")
     )
-    yield from _choice("canary.form", config.canary.form, ("auto", "exact", "band"))
-    yield from _choice("wait", config.wait.lower(), ("auto", "true", "false"))
-    yield from _choice("dry_run", config.dry_run.lower(), ("false", "true", "json"))
+    yield from choice("canary.form", config.canary.form, ("auto", "exact", "band"))
+    yield from choice("wait", config.wait.lower(), ("auto", "true", "false"))
+    yield from choice("dry_run", config.dry_run.lower(), ("false", "true", "json"))
 
 
 def client_name_of(config: LaunchConfig) -> str:
@@ -76,7 +69,7 @@ def roles(config: LaunchConfig) -> Iterator[str]:
         for key in ("endpoints", "tp", "pp", "dp"):
             if getattr(shape, key) < 1:
                 yield f"topology.roles.{name}.{key}={getattr(shape, key)}: allowed: 1 or more"
-        yield from _choice(
+        yield from choice(
             f"topology.roles.{name}.load_balancing",
             shape.load_balancing,
             ("hybrid", "internal"),
@@ -241,5 +234,5 @@ def lonely_ranks(placement: Placement) -> Iterator[str]:
         )
 
 
-FORM_RULES: tuple[Rule, ...] = (words, roles, load, site, safe_text)
+FORM_RULES: tuple[Rule, ...] = (words, numbers, roles, load, site, owned_options, safe_text)
 PLAN_RULES: tuple[Rule, ...] = (environment, engine_rules, derived_flags, arithmetic)

@@ -56,6 +56,26 @@ BAD = {
         ["model.path=???", "model.tokenizer='${model.path}'"],
         "model.path is not set",
     ),
+    "misspelt experiment": (["experiment=dmo"], "did you mean demo?"),
+    "no number": (["workload.prompts_per_concurrency=inf"], "allowed: 1e-06 to 1e+06"),
+    "tolerance that passes all": (["accuracy.tolerance=nan"], "accuracy.tolerance=nan: allowed"),
+    "nothing to ask": (["accuracy.repeats=0"], "accuracy.repeats=0: allowed: 1 to 1000"),
+    "sbatch option of ours": (
+        ["+cluster.sbatch.nodes=99"],
+        "cluster.sbatch.nodes=99: the launcher",
+    ),
+    "router flag of ours": (["+router.flags.port=1"], "router.flags.port=1: the launcher sets"),
+    "role that is none": (["+flags.roles.deocde.x=3"], "flags.roles.deocde: no such role"),
+    "release that is none": (["engine.release=abc"], "allowed: X.Y.Z"),
+    "no such results folder": (
+        ["engine=rehearsal", "cluster.results_dir=/proc/none"],
+        "cluster.results_dir=/proc/none: cannot be made",
+    ),
+    "group set to nothing": (["topology=null"], "must be a string"),
+    "interpreter that is none": (
+        ["engine=rehearsal", "cluster=local", "cluster.python=/none/python"],
+        "cluster.python=/none/python: there is no such program",
+    ),
     "line break": (["name='a\nb'"], "control characters"),
     "no model": ([], "model.path=/models/Qwen3.5-397B-A17B-NVFP4: there is no such folder"),
 }
@@ -93,6 +113,28 @@ def test_the_dry_run_for_people_prints_every_process_and_leaves_nothing(tmp_path
         assert words in done.stdout
     assert "a submission would stop here" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_with_one_bad_combination_submits_none(tmp_path: Path) -> None:
+    done = launcher(tmp_path, "-m", "engine=rehearsal", "cluster=local", "workload.osl=32,0")
+    assert done.returncode == 2
+    assert "workload.osl=0: allowed" in done.stderr
+    assert "submitted local job" not in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m launcher dry_run=json | true",
+        shell=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
 
 
 def test_a_dry_run_of_a_sweep_previews_every_combination_and_leaves_nothing(tmp_path: Path) -> None:

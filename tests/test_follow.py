@@ -44,7 +44,7 @@ def test_ctrl_c_ends_the_run_itself_and_the_table_tells(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_never_began_is_told_and_not_waited_for(tmp_path: Path) -> None:
-    launcher = start(tmp_path, "cluster.python=/nonexistent/python")
+    launcher = start(tmp_path, PATH="/nonexistent")
     _, err = launcher.communicate(timeout=60)
     assert launcher.returncode == 1
     assert "left no outcome.json: its driver never began or was killed" in err

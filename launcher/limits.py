@@ -1,0 +1,115 @@
+"""What values can mean: numbers in bounds, words of a list, options that are not the user's."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.plan import ROLE_ORDER
+from launcher.schema import BudgetsConfig, LaunchConfig
+
+RELEASE = re.compile(r"\d+\.\d+\.\d+\S*")
+MAX_STREAMS = 1_000_000
+MAX_RANKS = 4096
+OWNED_SBATCH = frozenset(
+    {
+        *("nodes", "ntasks", "ntasks-per-node", "time", "gpus-per-node", "gpus", "segment"),
+        *("signal", "requeue", "no-requeue", "array", "output", "error", "job-name", "wrap"),
+        *("chdir", "account", "partition", "qos", "reservation", "exclude", "nodelist"),
+    }
+)
+OWNED_ROUTER = frozenset(
+    {
+        *("host", "port", "prometheus-host", "prometheus-port", "prefill", "decode"),
+        *("worker-urls", "policy", "api-key", "kv-connector", "vllm-pd-disaggregation"),
+    }
+)
+ROUTER_POLICIES = ("round_robin", "random", "power_of_two", "consistent_hash", "cache_aware")
+DAY_S = 86400.0
+NUMBERS: tuple[tuple[str, float, float], ...] = (
+    *((f"cluster.budgets.{key}", 1, 30 * DAY_S) for key in vars(BudgetsConfig())),
+    ("cluster.cpus_per_node", 1, 4096),
+    ("cluster.gpus_per_node", 1, 64),
+    ("cluster.nvlink_domain_nodes", 1, 4096),
+    ("cluster.grace_s", 1, DAY_S),
+    ("cluster.min_free_disk_gb", 0, 1e6),
+    ("cluster.ports.internal", 1024, 65000),
+    ("workload.isl", 1, 1e8),
+    ("workload.osl", 1, 1e8),
+    ("workload.prompts_per_concurrency", 1e-6, 1e6),
+    ("workload.warmup_per_concurrency", 0, 1e6),
+    ("workload.request_timeout_s", 1, 30 * DAY_S),
+    ("model.vocab_size", 64, 1e8),
+    ("model.gsm8k_reference", 0, 1),
+    ("canary.prompts", 1, 1000),
+    ("canary.tokens", 1, 1000),
+    ("canary.prompt_tokens", 8, 1e6),
+    ("accuracy.repeats", 1, 1000),
+    ("accuracy.num_questions", 1, 1e6),
+    ("accuracy.num_shots", 0, 100),
+    ("accuracy.max_tokens", 1, 1e6),
+    ("accuracy.temperature", 0, 10),
+    ("accuracy.concurrency", 1, 1e6),
+    ("accuracy.timeout_s", 1, 30 * DAY_S),
+    ("accuracy.retries", 0, 100),
+    ("accuracy.tolerance", 0, 1),
+)
+"""(key, lowest, highest): what a number can mean; nan and infinities never."""
+
+
+def choice(where: str, value: str, allowed: Mapping[str, Any] | tuple[str, ...]) -> Iterator[str]:
+    """One problem unless `value` is one of `allowed`, with the nearest of them."""
+    if value not in allowed:
+        near = difflib.get_close_matches(value, list(allowed), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        yield f"{where}={value!r}: allowed: {', '.join(allowed)}{hint}"
+
+
+def owned_options(config: LaunchConfig) -> Iterator[str]:
+    """Options of sbatch and vllm-router that the launcher works out itself."""
+    for name, value in config.cluster.sbatch.items():
+        if name.replace("_", "-") in OWNED_SBATCH:
+            yield (
+                f"cluster.sbatch.{name}={value!r}: the launcher sets this option; use the "
+                f"topology, cluster.time, cluster.segment, cluster.grace_s or cluster.{name}"
+            )
+        if isinstance(value, (dict, list)):
+            yield f"cluster.sbatch.{name}={value!r}: allowed: one text or number"
+    for name, value in config.router.flags.items():
+        if name.replace("_", "-") in OWNED_ROUTER:
+            yield (
+                f"router.flags.{name}={value!r}: the launcher sets this flag; use cluster.ports, "
+                "router.policy and the topology"
+            )
+    yield from choice("router.policy", config.router.policy, ROUTER_POLICIES)
+    for name in sorted(set(config.flags.roles) - set(ROLE_ORDER)):
+        yield f"flags.roles.{name}: no such role; allowed: {', '.join(ROLE_ORDER)}"
+
+
+def numbers(config: LaunchConfig) -> Iterator[str]:
+    """Numbers that are finite and within what they can mean."""
+    for where, low, high in NUMBERS:
+        value: Any = config
+        for part in where.split("."):
+            value = getattr(value, part)
+        if value is None:
+            continue
+        if not math.isfinite(value) or not low <= value <= high:
+            yield f"{where}={value}: allowed: {low:g} to {high:g}"
+    yield from _counts(config)
+    if not RELEASE.fullmatch(config.engine.release):
+        yield f"engine.release={config.engine.release!r}: allowed: X.Y.Z, as in 0.33.0"
+
+
+def _counts(config: LaunchConfig) -> Iterator[str]:
+    for value in config.workload.concurrency:
+        if value > MAX_STREAMS:
+            yield f"workload.concurrency has {value}: allowed: 1 to {MAX_STREAMS}"
+    for role, shape in config.topology.roles.items():
+        for key in ("endpoints", "tp", "pp", "dp"):
+            if getattr(shape, key) > MAX_RANKS:
+                value = getattr(shape, key)
+                yield f"topology.roles.{role}.{key}={value}: allowed: 1 to {MAX_RANKS}"
