@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from launcher.placement import address
 from launcher.plan import LaunchPlan, Point
+from launcher.schema import LaunchConfig
 from launcher.steps import Step, Surroundings
 
 GATE = "{run_dir}/gates"
@@ -21,14 +22,14 @@ def result_path(point: Point) -> str:
     return f"points/raw/{point.index}-{point.name}.json"
 
 
-def client_name(plan: LaunchPlan) -> str:
-    """vllm_bench or native."""
-    return plan.config.workload.client or plan.config.engine.client
+def client_name(config: LaunchConfig) -> str:
+    """The benchmark client of a configuration: vllm_bench or native."""
+    return config.workload.client or config.engine.client
 
 
 def client_step(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     """The process that prepares a point's prompts, waits at the gate and measures."""
-    return CLIENTS[client_name(plan)](point, plan, around)
+    return CLIENTS[client_name(plan.config)](point, plan, around)
 
 
 def _lengths(point: Point) -> list[str]:

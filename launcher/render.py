@@ -125,7 +125,7 @@ def _point_document(
             "output": list(point.output_range),
         },
         "seed": point.seed,
-        "client": client_name(plan),
+        "client": client_name(plan.config),
         "step": step_document(client_step(point, plan, around), plan.config.cluster, mounts),
         "result": result_path(point),
     }

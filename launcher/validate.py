@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from launcher.clients import CLIENTS
+from launcher.clients import CLIENTS, client_name
 from launcher.containers import CONTAINERS
 from launcher.engines import ENGINES
 from launcher.errors import LauncherError, PlanError
@@ -40,7 +40,7 @@ def words(config: LaunchConfig) -> Iterator[str]:
     yield from choice("cluster.container.kind", config.cluster.container.kind, CONTAINERS)
     yield from choice("engine.kind", config.engine.kind, ENGINES)
     yield from choice("engine.device", config.engine.device, ("cuda", "cpu", "none"))
-    yield from choice("engine.client / workload.client", client_name_of(config), CLIENTS)
+    yield from choice("engine.client / workload.client", client_name(config), CLIENTS)
     yield from choice("workload.range_definition", config.workload.range_definition, DEFINITIONS)
     yield from choice(
         "accuracy.dataset", config.accuracy.dataset, ("gsm8k", "word_problems", "none")
@@ -48,11 +48,6 @@ def words(config: LaunchConfig) -> Iterator[str]:
     yield from choice("canary.form", config.canary.form, ("auto", "exact", "band"))
     yield from choice("wait", config.wait.lower(), ("auto", "true", "false"))
     yield from choice("dry_run", config.dry_run.lower(), ("false", "true", "json"))
-
-
-def client_name_of(config: LaunchConfig) -> str:
-    """The benchmark client of a configuration."""
-    return config.workload.client or config.engine.client
 
 
 def roles(config: LaunchConfig) -> Iterator[str]:
@@ -77,7 +72,7 @@ def roles(config: LaunchConfig) -> Iterator[str]:
 
 
 def load(config: LaunchConfig) -> Iterator[str]:
-    """Concurrencies, lengths and counts of the workload."""
+    """Concurrencies and the length ratio of the workload; limits.py bounds the numbers."""
     workload = config.workload
     if not workload.concurrency:
         yield "workload.concurrency=[]: allowed: at least one number of concurrent requests"
@@ -87,29 +82,15 @@ def load(config: LaunchConfig) -> Iterator[str]:
     repeated = sorted({v for v in workload.concurrency if workload.concurrency.count(v) > 1})
     if repeated:
         yield f"workload.concurrency repeats {repeated}: give each number once"
-    if workload.prompts_per_concurrency <= 0:
-        yield (
-            f"workload.prompts_per_concurrency={workload.prompts_per_concurrency}: "
-            "allowed: more than 0"
-        )
-    if workload.warmup_per_concurrency < 0:
-        yield (
-            f"workload.warmup_per_concurrency={workload.warmup_per_concurrency}: allowed: 0 or more"
-        )
-    for length in (workload.isl, workload.osl):
-        try:
-            length_range(workload.range_definition, workload.range_ratio, length)
-        except LauncherError as error:
-            yield str(error)
-            break
+    try:
+        length_range(workload.range_definition, workload.range_ratio, 1)
+    except LauncherError as error:
+        yield str(error)
 
 
 def site(config: LaunchConfig) -> Iterator[str]:
     """The cluster's own numbers and words."""
     cluster = config.cluster
-    for key in ("gpus_per_node", "nvlink_domain_nodes", "grace_s"):
-        if getattr(cluster, key) < 1:
-            yield f"cluster.{key}={getattr(cluster, key)}: allowed: 1 or more"
     if not TIME_LIMIT.fullmatch(cluster.time):
         yield (
             f'cluster.time={cluster.time!r}: allowed: [D-]HH:MM:SS in quotes, as in "04:00:00" '

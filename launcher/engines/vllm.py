@@ -116,9 +116,7 @@ class VllmEngine:
             env["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(ports.nixl_base)
         if ports.internal is not None:
             env["VLLM_PORT"] = str(ports.internal.start)
-        for layer in (config.cluster.env, config.engine.env, config.model.env, config.flags.env):
-            env.update(layer)
-        return env
+        return env | configured_env(config)
 
     def transfers_kv(self, plan: LaunchPlan) -> bool:
         """KV crosses where prefill and decode are apart."""
@@ -130,9 +128,7 @@ class VllmEngine:
         NIXL's worker asserts the DS conv-state layout for GDN and Mamba models (vLLM 0.33.0
         nixl/base_worker.py); Gloo takes device names only, `^` is NCCL's.
         """
-        env: dict[str, str] = {}
-        for layer in (config.cluster.env, config.engine.env, config.model.env, config.flags.env):
-            env.update(layer)
+        env = configured_env(config)
         interface = env.get("GLOO_SOCKET_IFNAME", "")
         if interface.startswith("^"):
             yield (
@@ -148,6 +144,11 @@ class VllmEngine:
     def contained(self) -> bool:
         """vLLM lives in the cluster's image."""
         return True
+
+
+def configured_env(config: LaunchConfig) -> dict[str, str]:
+    """Variables of all layers; later ones win: cluster, engine, model, flags."""
+    return {**config.cluster.env, **config.engine.env, **config.model.env, **config.flags.env}
 
 
 def _executable(plan: LaunchPlan) -> str:
