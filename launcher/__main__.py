@@ -59,10 +59,11 @@ def typed(config: DictConfig) -> LaunchConfig:
 
 
 def checked(config: DictConfig) -> LaunchConfig:
-    """The typed configuration, or PlanError with all that is wrong with it."""
+    """The typed configuration, its warnings printed, or PlanError with all that is wrong."""
     made = typed(config)
     settle_paths(made)
-    check_config(made)
+    for warning in check_config(made):
+        sys.stderr.write(f"warning: {warning}\n")
     if made.dry_run.lower() == "false":
         problems = list(site_problems(made, surroundings(made, sys.executable)))
         if problems:

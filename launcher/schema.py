@@ -298,6 +298,8 @@ class LaunchConfig:
     """Label of the run; null: the topology's name."""
     dry_run: str = "false"
     """false | true (for people) | json (one document on stdout)."""
+    check: str = "warn"
+    """warn | strict. Errors always stop; warnings are printed, or with strict stop as well."""
     wait: str = "auto"
     """auto | true | false: stay until the run has ended, follow its log, print the table.
     auto: yes on `local`, no on Slurm."""

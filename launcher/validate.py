@@ -25,13 +25,17 @@ TIME_LIMIT = re.compile(r"(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d")
 YAML_BOOLEANS = ("True", "False")
 
 
-def check_config(config: LaunchConfig) -> None:
-    """Raise PlanError with every problem of the configuration; return if there is none."""
+def check_config(config: LaunchConfig) -> tuple[str, ...]:
+    """Every warning; PlanError with every problem, which with check=strict the warnings are too."""
     problems = [problem for rule in FORM_RULES for problem in rule(config)]
     if not problems:
         problems = [problem for rule in PLAN_RULES for problem in rule(config)]
     if problems:
         raise PlanError(problems)
+    warnings = tuple(warning for rule in ADVICE_RULES for warning in rule(config))
+    if warnings and config.check == "strict":
+        raise PlanError(f"{warning} (a warning; check=strict stops at it)" for warning in warnings)
+    return warnings
 
 
 def words(config: LaunchConfig) -> Iterator[str]:
@@ -46,6 +50,7 @@ def words(config: LaunchConfig) -> Iterator[str]:
         "accuracy.dataset", config.accuracy.dataset, ("gsm8k", "word_problems", "none")
     )
     yield from choice("canary.form", config.canary.form, ("auto", "exact", "band"))
+    yield from choice("check", config.check, ("warn", "strict"))
     yield from choice("wait", config.wait.lower(), ("auto", "true", "false"))
     yield from choice("dry_run", config.dry_run.lower(), ("false", "true", "json"))
 
@@ -149,6 +154,23 @@ def engine_rules(config: LaunchConfig) -> Iterator[str]:
     yield from ENGINES[config.engine.kind].problems(config)
 
 
+def segment_has_effect(config: LaunchConfig) -> Iterator[str]:
+    """A segment as large as the job or larger asks the scheduler for nothing."""
+    if not config.cluster.segment.isdigit():
+        return
+    nodes = place(build_plan(config)).nodes
+    if int(config.cluster.segment) > nodes:
+        yield (
+            f"cluster.segment={config.cluster.segment}: larger than the job's {nodes} nodes, so it "
+            f"holds nothing together; use auto ({nodes}), off, or a divisor of {nodes}"
+        )
+
+
+def engine_advice(config: LaunchConfig) -> Iterator[str]:
+    """What the engine runs, but hardly as meant."""
+    yield from ENGINES[config.engine.kind].advice(config)
+
+
 def derived_flags(config: LaunchConfig) -> Iterator[str]:
     """Flags that the launcher works out itself are refused, with the key that decides them."""
     engine = ENGINES[config.engine.kind]
@@ -217,3 +239,4 @@ def lonely_ranks(placement: Placement) -> Iterator[str]:
 
 FORM_RULES: tuple[Rule, ...] = (words, numbers, roles, load, site, owned_options, safe_text)
 PLAN_RULES: tuple[Rule, ...] = (environment, engine_rules, derived_flags, arithmetic)
+ADVICE_RULES: tuple[Rule, ...] = (segment_has_effect, engine_advice)

@@ -56,6 +56,14 @@ BAD = {
         ["model.path=???", "model.tokenizer='${model.path}'"],
         "model.path is not set",
     ),
+    "strict about a warning": (
+        ["cluster.segment=6", "check=strict", "wait=1"],
+        "wait='1': allowed: auto, true, false",
+    ),
+    "warning made a stop": (
+        ["cluster.segment=6", "check=strict"],
+        "holds nothing together; use auto (4), off, or a divisor of 4 (a warning; check=strict",
+    ),
     "misspelt experiment": (["experiment=dmo"], "did you mean demo?"),
     "no number": (["workload.prompts_per_concurrency=inf"], "allowed: 1e-06 to 1e+06"),
     "tolerance that passes all": (["accuracy.tolerance=nan"], "accuracy.tolerance=nan: allowed"),
@@ -167,3 +175,9 @@ def test_the_dry_run_imports_neither_pandas_nor_torch_nor_vllm(tmp_path: Path) -
         check=False,
     )
     assert done.stderr.endswith("heavy=[]"), done.stderr
+
+
+def test_a_warning_is_printed_and_stops_nothing(tmp_path: Path) -> None:
+    done = launcher(tmp_path, "cluster.segment=6", "dry_run=true", "accuracy=none")
+    assert done.returncode == 0
+    assert "warning: cluster.segment=6: larger than the job's 4 nodes" in done.stderr

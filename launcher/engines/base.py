@@ -40,5 +40,8 @@ class Engine(Protocol):
     def problems(self, config: LaunchConfig, /) -> Iterator[str]:
         """What this engine would refuse, or silently get wrong, before anything is placed."""
 
+    def advice(self, config: LaunchConfig, /) -> Iterator[str]:
+        """What runs, but hardly as meant: warnings, which only check=strict makes a stop."""
+
     def contained(self) -> bool:
         """Whether the server runs inside the cluster's container."""

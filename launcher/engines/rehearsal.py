@@ -49,6 +49,10 @@ class RehearsalEngine:
         """It takes anything."""
         yield from ()
 
+    def advice(self, _: LaunchConfig) -> Iterator[str]:
+        """Nothing to say."""
+        yield from ()
+
     def contained(self) -> bool:
         """It needs the launcher's own Python, not the image."""
         return False

@@ -141,6 +141,10 @@ class VllmEngine:
                 f"only, on both roles; set model.env.{LAYOUT}=DS"
             )
 
+    def advice(self, _: LaunchConfig) -> Iterator[str]:
+        """Settings that run, but hardly as meant."""
+        yield from ()
+
     def contained(self) -> bool:
         """vLLM lives in the cluster's image."""
         return True
