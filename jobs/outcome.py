@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import time
@@ -12,10 +13,9 @@ from typing import Any
 
 from jobs.allocation import Allocation, utc_now
 from jobs.errors import JobError
-from jobs.records import Outcome, to_json
+from jobs.records import Outcome, Teardown, to_json
 from jobs.run_spec import RunSpec
-from jobs.store import RunDir, write_json
-from jobs.supervisor import ProcessDiedError
+from jobs.store import RunDir, write_last
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
 
@@ -27,6 +27,17 @@ LEAVE_S = 2.0
 """What an interrupted phase may take to let go before processes are stopped anyway."""
 
 NEAR_END_S = (90.0, 300.0)
+
+DISK_TROUBLE = {
+    errno.ENOSPC: "free some space in cluster.results_dir, or name another one",
+    errno.EDQUOT: "your quota in cluster.results_dir is used up",
+    errno.EROFS: "cluster.results_dir became read-only: ask the site, or name another one",
+    errno.EACCES: "cluster.results_dir may no longer be written by you",
+    errno.ENOENT: "the run directory was removed or moved while the run used it",
+    errno.ESTALE: "the results' file system went away under the run (stale file handle)",
+    errno.EIO: "the results' file system has errors",
+}
+"""What a file system says, and what to do about it."""
 
 log = logging.getLogger("jobs")
 
@@ -57,7 +68,7 @@ def listen_for_stop() -> asyncio.Future[signal.Signals]:
 
 async def await_end(
     work: asyncio.Task[None],
-    death: asyncio.Future[ProcessDiedError],
+    death: asyncio.Future[JobError],
     stopped: asyncio.Future[signal.Signals],
     allocation: Callable[[], Allocation | None],
 ) -> Ending:
@@ -87,6 +98,11 @@ async def await_end(
 def _own_words(error: BaseException | None) -> str:
     if isinstance(error, JobError):
         return str(error)
+    if isinstance(error, OSError) and error.errno in DISK_TROUBLE:
+        return (
+            f"{error.filename or 'a record'} could not be written: {error.strerror}; "
+            f"{DISK_TROUBLE[error.errno]}"
+        )
     log.error("unexpected error", exc_info=error)
     return f"unexpected {type(error).__name__}: {error} (traceback in the job's output)"
 
@@ -110,9 +126,9 @@ def _length(allocation: Allocation | None) -> float:
 
 
 def write_outcome(
-    run: RunSpec, run_dir: RunDir, ending: Ending, phase: str, started_at: str
+    run: RunSpec, run_dir: RunDir, ending: Ending, phase: str, started_at: str, torn: Teardown
 ) -> Outcome:
-    """outcome.json, the last file of a run."""
+    """outcome.json, the last file of a run; where it cannot be written, the log has it all."""
     points = run.plan.points
     outcome = Outcome(
         run_id=run.run_id,
@@ -123,6 +139,10 @@ def write_outcome(
         ended_at=utc_now(),
         points_written=sum(run_dir.point(p.index, p.concurrency).exists() for p in points),
         points_planned=len(points),
+        teardown=torn,
     )
-    write_json(run_dir.outcome, to_json(outcome))
+    try:
+        write_last(run_dir, run_dir.outcome, to_json(outcome))
+    except OSError as error:
+        log.error("%s cannot be written (%s); it would say: %s", run_dir.outcome, error, outcome)
     return outcome

@@ -15,16 +15,17 @@ from jobs.bench import Sweep
 from jobs.canary import run_canary
 from jobs.engines import dialect_of
 from jobs.environment import step_environment
+from jobs.errors import JobError
 from jobs.events import Journal
 from jobs.node_checks import check_nodes
 from jobs.outcome import Ending, await_end, listen_for_stop, write_outcome
 from jobs.probing import Http
-from jobs.records import Outcome
+from jobs.records import Outcome, Teardown
 from jobs.rendezvous import Deployment, wait_for_router, wait_for_workers
 from jobs.run_spec import RunSpec
-from jobs.slurm_steps import kill_steps
+from jobs.slurm_steps import SlurmSteps
 from jobs.store import RunDir, write_json, write_text
-from jobs.supervisor import ProcessDiedError, Supervisor, Surroundings
+from jobs.supervisor import Supervisor, Surroundings
 from jobs.tokens import token_values
 
 
@@ -33,7 +34,7 @@ async def run_job(run: RunSpec, run_dir: RunDir, environ: Mapping[str, str]) -> 
     journal = Journal(run_dir.events)
     started_at = utc_now()
     stopped = listen_for_stop()
-    death: asyncio.Future[ProcessDiedError] = asyncio.get_running_loop().create_future()
+    death: asyncio.Future[JobError] = asyncio.get_running_loop().create_future()
     job = Job(run, run_dir, environ, journal, death)
     work = asyncio.create_task(job.work())
     ending = await await_end(work, death, stopped, lambda: job.allocation)
@@ -41,17 +42,26 @@ async def run_job(run: RunSpec, run_dir: RunDir, environ: Mapping[str, str]) -> 
     if ending.cause:
         journal.note("ending", f"{ending.status}: {ending.cause}", status=ending.status)
     journal.enter("teardown", "stopping every process")
-    left = await job.stop()
-    if left:
-        ending = Ending(ending.status, f"{ending.cause} Still running: {', '.join(left)}".strip())
-        journal.warn("left", f"could not be stopped: {', '.join(left)}")
-    outcome = write_outcome(run, run_dir, ending, phase, started_at)
+    torn = await job.stop()
+    _tell_teardown(torn, journal)
+    if torn.survivors:
+        left = ", ".join(torn.survivors)
+        ending = Ending(ending.status, f"{ending.cause} Still running: {left}".strip())
+    outcome = write_outcome(run, run_dir, ending, phase, started_at, torn)
     journal.note(
         "outcome",
         f"{outcome.status}; {outcome.points_written} of {outcome.points_planned} points written",
         status=outcome.status,
     )
     return outcome
+
+
+def _tell_teardown(torn: Teardown, journal: Journal) -> None:
+    text = f"{torn.processes} processes in {torn.seconds:.1f} s, {torn.killed} of them by KILL"
+    if torn.survivors:
+        journal.warn("left", f"{text}; could not be stopped: {', '.join(torn.survivors)}")
+    else:
+        journal.note("stopped", f"{text}; none left ({torn.looked_at})", after_s=torn.seconds)
 
 
 class Job:
@@ -63,7 +73,7 @@ class Job:
         run_dir: RunDir,
         environ: Mapping[str, str],
         journal: Journal,
-        death: asyncio.Future[ProcessDiedError],
+        death: asyncio.Future[JobError],
     ) -> None:
         self.run = run
         self.run_dir = run_dir
@@ -140,14 +150,13 @@ class Job:
             dialect=dialect_of(self.run.engine.protocol),
         )
 
-    async def stop(self) -> list[str]:
-        """Stops every process of the run; what could not be stopped."""
+    async def stop(self) -> Teardown:
+        """Stops every process of the run, and looks whether any is left."""
         if self.supervisor is None:
-            return []
+            return Teardown(looked_at="nothing was started")
         job_id = self.allocation.job_id if self.allocation else None
-        if job_id is None:
-            return await self.supervisor.stop_all()
-        return await self.supervisor.stop_all(lambda: kill_steps(job_id))
+        slurm = SlurmSteps(job_id) if job_id else None
+        return await self.supervisor.stop_all(self.run.plan.budgets.teardown_s, slurm)
 
 
 def run_key(run_dir: RunDir) -> str:

@@ -1,24 +1,16 @@
-"""Starting steps and stopping them all: the only file that starts or signals a process."""
+"""Starting steps: the only file that starts a process of the run."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.errors import JobError
-from jobs.process_tree import members, signal_each, signal_groups
-
-POLL_S = 0.1
-KILL_AFTER_S = 8.0
-GIVE_UP_S = 3.5
-"""From KILL on. 8 + 3.5 leaves half a second of the promised 12 for the way out."""
 
 CODE_DIR = Path(__file__).resolve().parent.parent
 """Where `python -m jobs.something` works: the steps' working directory."""
@@ -107,34 +99,3 @@ class Guard:
                     await self._process.wait()
             except TimeoutError:
                 self._process.kill()
-
-
-async def stop_all(
-    leaders: Sequence[int], mark: str, kill_steps: Callable[[], Awaitable[None]] | None = None
-) -> list[str]:
-    """Stops every step at once: TERM, after 8 s KILL; who still lives after that, in words.
-
-    `kill_steps` is asked before KILL: srun must not die before the tasks it started elsewhere.
-    Waiting is one loop over /proc, so its time does not depend on how many there are.
-    """
-    seen = {p.pid: p for p in members(leaders, mark)}
-    signal_groups(leaders, signal.SIGTERM)
-    signal_each((p for p in seen.values() if p.group not in leaders), signal.SIGTERM)
-    if not await _gone(leaders, mark, KILL_AFTER_S):
-        if kill_steps is not None:
-            await kill_steps()
-            await _gone(leaders, mark, 1.0)
-        until = time.monotonic() + (GIVE_UP_S - (2.0 if kill_steps else 0.0))
-        while (left := members(leaders, mark)) and time.monotonic() < until:
-            signal_each(left, signal.SIGKILL)
-            await asyncio.sleep(POLL_S)
-    return [f"pid {p.pid} (group {p.group})" for p in members(leaders, mark)]
-
-
-async def _gone(leaders: Sequence[int], mark: str, within_s: float) -> bool:
-    until = time.monotonic() + within_s
-    while time.monotonic() < until:
-        if not members(leaders, mark):
-            return True
-        await asyncio.sleep(POLL_S)
-    return False

@@ -125,6 +125,21 @@ class AccuracyRepeat:
 
 
 @dataclass(kw_only=True)
+class Teardown:
+    """How the run's processes were stopped, as looked at afterwards.
+
+    `processes` were there when it began, `killed` of them did not end on TERM; `survivors` is
+    what was still seen at its end, in words (empty is good).
+    """
+
+    seconds: float = 0.0
+    processes: int = 0
+    killed: int = 0
+    survivors: list[str] = field(default_factory=list)
+    looked_at: str = ""
+
+
+@dataclass(kw_only=True)
 class Outcome:
     """How the run ended: outcome.json. `cause` is one paragraph for people, empty when completed.
 
@@ -140,6 +155,7 @@ class Outcome:
     ended_at: str
     points_written: int
     points_planned: int
+    teardown: Teardown | None = None
     schema: int = SCHEMA_VERSION
 
 

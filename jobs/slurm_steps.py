@@ -4,25 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import dataclass
 
 from jobs.allocation import Ask, ask
 from jobs.errors import JobError
 
 NUMBERED = re.compile(r"^\d+\.\d+$")
+ANSWER_S = 1.5
+"""The controller answers in milliseconds or is in trouble; the tear-down cannot wait for it."""
 
 
-async def live_steps(job_id: str, asker: Ask = ask) -> list[str]:
-    """Ids like 77.3 of numbered steps (the batch step, which is this driver, is not one)."""
-    answer = await asker(["squeue", "--steps", f"--jobs={job_id}", "--noheader", "--format=%i"])
-    return [word for word in answer.split() if NUMBERED.match(word)]
+@dataclass(frozen=True, slots=True)
+class SlurmSteps:
+    """All numbered steps of one job; the batch step, which is this driver, is never meant."""
 
+    job_id: str
+    asker: Ask = ask
 
-async def kill_steps(job_id: str, asker: Ask = ask) -> None:
-    """KILLs every numbered step; a signal to the bare job id would hit this driver as well."""
-    try:
-        async with asyncio.timeout(1.0):
-            steps = await live_steps(job_id, asker)
-            if steps:
-                await asker(["scancel", "--signal=KILL", *steps])
-    except (JobError, TimeoutError):
-        return
+    async def terminate(self) -> bool:
+        """TERM to every step in one call; False when the controller does not take it.
+
+        Tried on Slurm 24.11: without --batch and --full, a signal other than KILL to a bare job
+        id reaches all steps and not the batch step, and the steps' tasks get their time to end.
+        A TERM to srun instead would make it KILL its step at once.
+        """
+        return await self._tell("scancel", "--signal=TERM", self.job_id)
+
+    async def kill(self) -> bool:
+        """KILL by step ids: KILL to the bare job id would hit this driver as well."""
+        steps = await self.living()
+        return bool(steps) and await self._tell("scancel", "--signal=KILL", *(steps or []))
+
+    async def living(self) -> list[str] | None:
+        """Ids like 77.3 that Slurm still lists; None when it does not answer."""
+        command = ["squeue", "--steps", f"--jobs={self.job_id}", "--noheader", "--format=%i"]
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                answer = await self.asker(command)
+        except (JobError, TimeoutError):
+            return None
+        return [word for word in answer.split() if NUMBERED.match(word)]
+
+    async def _tell(self, *command: str) -> bool:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self.asker(list(command))
+        except (JobError, TimeoutError):
+            return False
+        return True

@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+RESERVE_BYTES = 64 * 1024
+
 
 class RunDir:
     """Names inside one run directory. Creating the object touches nothing."""
@@ -36,6 +38,11 @@ class RunDir:
     def outcome(self) -> Path:
         """How it ended; absent while the run lives."""
         return self.path / "outcome.json"
+
+    @property
+    def reserve(self) -> Path:
+        """Space kept for the last record, in case the disk fills up."""
+        return self.path / ".reserve"
 
     @property
     def lock(self) -> Path:
@@ -103,6 +110,7 @@ class RunDir:
         """The folders a job writes into, private to the user."""
         for folder in (self.logs, self.points, self.raw, self.gates, self.accuracy, self.preflight):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.reserve.write_bytes(b"\0" * RESERVE_BYTES)
 
 
 def write_text(path: Path, text: str, mode: int = 0o600) -> None:
@@ -119,6 +127,12 @@ def write_text(path: Path, text: str, mode: int = 0o600) -> None:
 def write_json(path: Path, data: Any) -> None:
     """`data` as JSON at `path`, whole or not at all."""
     write_text(path, json.dumps(data, indent=1, sort_keys=False) + "\n")
+
+
+def write_last(run_dir: RunDir, path: Path, data: Any) -> None:
+    """As `write_json`, on a full disk too: the space kept for it is given back first."""
+    run_dir.reserve.unlink(missing_ok=True)
+    write_json(path, data)
 
 
 def append_event(path: Path, event: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,12 @@ from jobs.errors import JobError
 from jobs.events import Journal
 from jobs.logs import last_lines
 from jobs.process_tree import has_group
-from jobs.processes import Guard, Running, start, stop_all
+from jobs.processes import Guard, Running, start
+from jobs.records import Teardown
 from jobs.run_spec import Step
+from jobs.slurm_steps import SlurmSteps
 from jobs.store import RunDir
+from jobs.teardown import tear_down
 from jobs.tokens import fill
 
 
@@ -62,7 +65,7 @@ class Supervisor:
         self,
         around: Surroundings,
         journal: Journal,
-        death: asyncio.Future[ProcessDiedError],
+        death: asyncio.Future[JobError],
     ) -> None:
         self.around = around
         self._journal = journal
@@ -124,13 +127,15 @@ class Supervisor:
         lines = last_lines(running.log, running.offset, self.around.dialect.is_noise, count)
         return [line.replace(self.around.secret, "***") for line in lines]
 
-    async def stop_all(self, kill_steps: Callable[[], Awaitable[None]] | None = None) -> list[str]:
-        """Stops every step; what is left after that, in words (empty is good)."""
+    async def stop_all(self, budget_s: float, slurm: SlurmSteps | None = None) -> Teardown:
+        """Stops every step within the budget; what was seen to be left (nothing is good)."""
         for watched in self._watched:
             watched.should_live = False
         leaders = [watched.running.pid for watched in self._watched]
-        left = await stop_all(leaders, self.around.mark, kill_steps) if self._guarded else []
+        found = Teardown(looked_at="nothing was started")
+        if self._guarded:
+            found = await tear_down(leaders, self.around.mark, budget_s, slurm)
         for task in list(self._watchers):
             task.cancel()
         await self._guard.end()
-        return left
+        return found

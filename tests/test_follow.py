@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.test_cli import ROOT
 
 WORDS = ("cluster=local", "engine=rehearsal", "topology=dp1_prefill1x1", "workload=smoke")
@@ -28,17 +30,30 @@ def start(tmp_path: Path, *words: str, **env: str) -> subprocess.Popen[str]:
     )
 
 
-def test_ctrl_c_ends_the_run_itself_and_the_table_tells(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGINT,), (signal.SIGINT,) * 3, (signal.SIGTERM,), (signal.SIGTERM, signal.SIGHUP)],
+)
+def test_a_signal_to_who_waits_ends_the_run_in_order_however_often_it_comes(
+    tmp_path: Path, signals: tuple[signal.Signals, ...]
+) -> None:
     launcher = start(tmp_path, "workload.prompts_per_concurrency=200000")
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("runs/*/canary.json")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    os.killpg(launcher.pid, signal.SIGINT)
+    for number in signals:
+        if number == signal.SIGINT:
+            os.killpg(launcher.pid, number)
+        else:
+            os.kill(launcher.pid, number)
+        time.sleep(0.4)
     out, err = launcher.communicate(timeout=60)
     assert launcher.returncode == 1
     (outcome,) = tmp_path.glob("runs/*/outcome.json")
-    assert json.loads(outcome.read_text())["status"] == "cancelled"
+    ended = json.loads(outcome.read_text())
+    assert ended["status"] == "cancelled"
+    assert ended["teardown"]["survivors"] == []
     assert "cancelled" in out
     assert "Traceback" not in err
 

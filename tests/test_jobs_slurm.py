@@ -43,6 +43,7 @@ echo 77.batch; echo 77.0; echo 77.1
 """
 SCANCEL = """#!/bin/sh
 echo "$*" >> "$FAKE_SLURM/scancel.args"
+test ! -e "$FAKE_SLURM/controller_is_down"
 """
 
 
@@ -147,7 +148,28 @@ def test_deaf_steps_are_killed_by_their_step_ids_and_never_the_whole_job(
     wait_for_event(run_dir, event="start_up", step="decode0")
     driver.send_signal(signal.SIGTERM)
     assert driver.wait(timeout=12) == 1
-    assert (slurm / "scancel.args").read_text() == "--signal=KILL 77.0 77.1\n"
+    asked = (slurm / "scancel.args").read_text().splitlines()
+    assert asked[:2] == ["--signal=TERM 77", "--signal=KILL 77.0 77.1"]
+    assert "--signal=KILL 77" not in asked
+    # The stand-in squeue lists its steps for ever: what Slurm still lists is told as left.
+    assert outcome(run_dir)["teardown"]["survivors"] == ["step 77.0", "step 77.1"]
+    assert outcome(run_dir)["teardown"]["killed"] >= 2
+    assert left_over(run_dir) == []
+
+
+def test_a_silent_controller_does_not_keep_the_steps_alive(tmp_path: Path, slurm: Path) -> None:
+    run_dir = slurm_run(tmp_path / "run", points=(), decode_more=("--start-s", "30"))
+    driver = start(run_dir, slurm)
+    wait_for_event(run_dir, event="start_up", step="decode0")
+    (slurm / "controller_is_down").touch()
+    (slurm / "squeue").write_text("#!/bin/sh\nsleep 60\n")
+    begun = time.monotonic()
+    driver.send_signal(signal.SIGTERM)
+    assert driver.wait(timeout=12) == 1
+    assert time.monotonic() - begun < 6
+    torn = outcome(run_dir)["teardown"]
+    assert (torn["survivors"], torn["killed"]) == ([], 0)
+    assert "squeue did not answer" in torn["looked_at"]
     assert left_over(run_dir) == []
 
 

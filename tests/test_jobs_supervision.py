@@ -180,8 +180,12 @@ def test_sigterm_stops_deaf_processes_within_12_s_and_writes_cancelled(tmp_path:
     driver.send_signal(signal.SIGTERM)
     assert driver.wait(timeout=20) == 1
     assert time.monotonic() - begun < 12.0
-    assert outcome(run_dir)["status"] == "cancelled"
-    assert outcome(run_dir)["phase"] == "start"
+    ended = outcome(run_dir)
+    assert (ended["status"], ended["phase"]) == ("cancelled", "start")
+    torn = ended["teardown"]
+    assert (torn["survivors"], torn["killed"], torn["processes"]) == ([], 4, 4)
+    assert torn["looked_at"] == "process table"
+    assert 7.0 < torn["seconds"] < 12.0
     assert left_over(run_dir) == []
     assert deaf_processes() == []
 
