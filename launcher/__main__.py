@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
 import sys
-import tempfile
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import hydra
 import yaml
-from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from launcher.batch import job_name, sbatch_text
+from launcher.composing import CONF_DIR, Combination, compose_all, typed
+from launcher.diagnosis import diagnose, shared_first, suspicious
 from launcher.errors import LauncherError, PlanError
 from launcher.follow import follow
-from launcher.mistakes import explain, nearest, open_keys, unknown_keys
+from launcher.mistakes import explain
 from launcher.placement import Placement, place
 from launcher.plan import LaunchPlan, build_plan
 from launcher.preview import PREVIEW_DIR, preview_document, preview_text
@@ -33,53 +32,31 @@ from launcher.steps import Surroundings
 from launcher.submit import Submitted, make_run_dir, run_document, submit
 from launcher.validate import check_config
 
-CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
-GROUPS = ("cluster", "topology", "model", "flags", "engine", "router", "workload", "accuracy")
 
-composed: list[tuple[DictConfig, dict[str, str], list[str]]] = []
-"""What Hydra composed, with chosen options and overrides; several in a multirun."""
-
-
-def typed(config: DictConfig) -> LaunchConfig:
-    """The composed configuration as typed values; open `???` are named all at once."""
-    missing = sorted(open_keys(config))
-    if missing:
-        raise PlanError(
-            f"{key} is not set (???): give it a value, as in {key}=..." for key in missing
-        )
-    unknown = unknown_keys(config, LaunchConfig)
-    if unknown:
-        raise PlanError(
-            f"{key}: unknown key; nearest valid keys: {nearest(key)}" for key in unknown
-        )
-    made = OmegaConf.to_object(config)
-    if not isinstance(made, LaunchConfig):
-        raise LauncherError("conf/config.yaml: its defaults list must start with launch_schema")
-    return made
-
-
-def checked(config: DictConfig) -> LaunchConfig:
-    """The typed configuration, its warnings printed, or PlanError with all that is wrong."""
+def checked(config: DictConfig) -> tuple[LaunchConfig, tuple[str, ...]]:
+    """The typed configuration and its warnings, or PlanError with what is wrong."""
     made = typed(config)
     settle_paths(made)
-    for warning in check_config(made):
-        sys.stderr.write(f"warning: {warning}\n")
+    warnings = check_config(made)
     if made.dry_run.lower() == "false":
         problems = list(site_problems(made, surroundings(made, sys.executable)))
         if problems:
             raise PlanError(problems)
-    return made
+    return made, warnings
 
 
-def launch(config: LaunchConfig, labels: dict[str, str], overrides: list[str]) -> int:
+def launch(config: LaunchConfig, made: Combination, warnings: Sequence[str]) -> int:
     """One checked configuration, previewed or submitted. Returns the exit code."""
     plan = build_plan(config)
     placement = place(plan)
     around = surroundings(config, sys.executable)
     if config.dry_run.lower() != "false":
-        _preview(plan, placement, around, labels, list(site_problems(config, around)))
+        missing = [
+            f"{problem} (a submission would stop here)" for problem in site_problems(config, around)
+        ]
+        _preview(plan, placement, around, made.labels, [*warnings, *missing])
         return 0
-    submitted = _submit(plan, placement, around, labels, overrides)
+    submitted = _submit(plan, placement, around, made, warnings)
     wait = config.wait.lower()
     if wait == "true" or (wait == "auto" and config.cluster.executor == "local"):
         return follow(submitted, around, sys.stdout)
@@ -90,28 +67,25 @@ def _preview(
     plan: LaunchPlan,
     placement: Placement,
     around: Surroundings,
-    labels: dict[str, str],
-    problems: list[str],
+    labels: Mapping[str, str],
+    warnings: list[str],
 ) -> None:
     name = job_name(plan, labels["topology"])
     slurm = plan.config.cluster.executor == "slurm"
     script = sbatch_text(plan, placement, name, PREVIEW_DIR, around) if slurm else None
-    document = preview_document(plan_document(plan, placement, around), script)
+    document = preview_document(plan_document(plan, placement, around), script, warnings)
     if plan.config.dry_run.lower() == "json":
-        for problem in problems:
-            sys.stderr.write(f"warning: {problem}\n")
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return
-    problems = [f"{problem} (a submission would stop here)" for problem in problems]
-    sys.stdout.write(preview_text(document, problems) + "\n")
+    sys.stdout.write(preview_text(document) + "\n")
 
 
 def _submit(
     plan: LaunchPlan,
     placement: Placement,
     around: Surroundings,
-    labels: dict[str, str],
-    overrides: list[str],
+    made: Combination,
+    warnings: Sequence[str],
 ) -> Submitted:
     config = plan.config
     checkout = checkout_state(Path(around.code_dir))
@@ -122,63 +96,54 @@ def _submit(
             "that the run can be repeated, or pass allow_dirty=true (the diff is then kept with "
             "the run)"
         )
-    label = job_name(plan, labels["topology"])
+    label = job_name(plan, made.labels["topology"])
     run_dir = make_run_dir(config.cluster.results_dir, label)
     document = run_document(
         plan,
         plan_document(plan, placement, around),
         run_dir.name,
-        labels,
-        provenance(checkout, overrides),
+        dict(made.labels),
+        provenance(checkout, list(made.overrides)),
     )
+    document["warnings"] = list(warnings)
     submitted = submit(plan, placement, document, run_dir, around, checkout.diff)
     what = "job" if config.cluster.executor == "slurm" else "local job"
+    table = shlex.join([Path(around.python).name, "-m", "analysis", "table", str(run_dir)])
     sys.stdout.write(
         f"submitted {what} {submitted.job_id}: {label} on {placement.nodes} nodes, "
         f"{plan.serving_gpus} serving of {placement.allocated_gpus} GPUs, "
         f"{len(plan.points)} points\n"
-        f"run directory  {run_dir}\n"
-        f"its log        tail -F {submitted.log}\n"
-        f"its table      {Path(around.python).name} -m analysis table {run_dir}\n"
+        f"run directory  {shlex.quote(str(run_dir))}\n"
+        f"its log        tail -F {shlex.quote(str(submitted.log))}\n"
+        f"its table      {table}\n"
     )
     sys.stdout.flush()
     return submitted
 
 
-@hydra.main(version_base=None, config_path=str(CONF_DIR), config_name="config")
-def _collect(config: DictConfig) -> None:
-    chosen = HydraConfig.get().runtime.choices
-    labels = {group: str(chosen[group]) for group in GROUPS}
-    raw: Any = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)
-    composed.append((config, labels, list(raw)))
+def _warn(checked_all: Sequence[tuple[LaunchConfig, tuple[str, ...]]], names: list[str]) -> None:
+    """Warnings on stderr, once where all combinations share one; a dry run prints its own."""
+    if len(checked_all) == 1 and checked_all[0][0].dry_run.lower() != "false":
+        return
+    found = {name: warnings for name, (_, warnings) in zip(names, checked_all, strict=True)}
+    for warning in shared_first(found):
+        sys.stderr.write(f"warning: {warning}\n")
 
 
-def _check_all() -> list[LaunchConfig]:
-    """Every configuration checked before the first is submitted; all problems in one error."""
-    configs: list[LaunchConfig] = []
-    problems: list[str] = []
-    for config, _, overrides in composed:
-        where = f" [{' '.join(overrides)}]" if len(composed) > 1 else ""
-        keys = Counter(entry.split("=", 1)[0].lstrip("+~") for entry in overrides)
-        twice = [key for key, count in keys.items() if count > 1]
-        problems += [f"{key} is given more than once: give it once{where}" for key in twice]
-        try:
-            configs.append(checked(config))
-        except PlanError as error:
-            problems += [f"{problem}{where}" for problem in error.problems]
-    if problems:
+def _run(words: list[str]) -> int:
+    """Every configuration checked before the first is submitted."""
+    try:
+        combinations = compose_all(words)
+        made = [checked(combination.config) for combination in combinations]
+    except (PlanError, HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
+        problems = diagnose(words, CONF_DIR, sys.executable)
+        raise (PlanError(problems) if problems else error) from error
+    if suspicious(words, CONF_DIR) and (problems := diagnose(words, CONF_DIR, sys.executable)):
         raise PlanError(problems)
-    return configs
-
-
-def _run() -> int:
-    with tempfile.TemporaryDirectory() as scratch:
-        os.environ["LAUNCHER_SCRATCH"] = scratch
-        _collect()
-    configs = _check_all()
+    _warn(made, [" ".join(combination.overrides) for combination in combinations])
     codes = [
-        launch(config, labels, overrides)
-        for config, (_, labels, overrides) in zip(configs, composed, strict=True)
+        launch(config, combination, warnings)
+        for (config, warnings), combination in zip(made, combinations, strict=True)
     ]
     sys.stdout.flush()
     return max(codes, default=0)
@@ -190,7 +155,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     register()
     try:
-        return _run()
+        return _run(sys.argv[1:])
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

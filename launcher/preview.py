@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from launcher.document import with_made_up_nodes
@@ -17,18 +17,21 @@ SHOWN = (
 )
 
 
-def preview_document(plan_document: dict[str, Any], sbatch: str | None) -> dict[str, Any]:
+def preview_document(
+    plan_document: dict[str, Any], sbatch: str | None, warnings: Sequence[str] = ()
+) -> dict[str, Any]:
     """What `dry_run=json` prints; docs/dry-run.md documents every key."""
     made_up: dict[str, Any] = with_made_up_nodes(plan_document, PREVIEW_DIR)
     document = {key: made_up[key] for key in SHOWN}
     document["node_names"] = [f"node{index}" for index in range(made_up["nodes"])]
     document["sbatch"] = sbatch
+    document["warnings"] = list(warnings)
     return document
 
 
-def preview_text(document: dict[str, Any], warnings: list[str]) -> str:
+def preview_text(document: dict[str, Any]) -> str:
     """What `dry_run=true` prints."""
-    return "\n".join([*_lines(document), *(f"warning: {text}" for text in warnings)])
+    return "\n".join([*_lines(document), *(f"warning: {text}" for text in document["warnings"])])
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:

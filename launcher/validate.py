@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from omegaconf import MISSING
+
 from launcher.clients import CLIENTS, client_name
 from launcher.containers import CONTAINERS
 from launcher.engines import ENGINES
 from launcher.errors import LauncherError, PlanError
+from launcher.kinds import hints, stand_in
 from launcher.lengths import DEFINITIONS, length_range
 from launcher.limits import choice, numbers, owned_options
 from launcher.placement import Placement, place
@@ -23,19 +27,62 @@ Rule = Callable[[LaunchConfig], Iterator[str]]
 
 TIME_LIMIT = re.compile(r"(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d")
 YAML_BOOLEANS = ("True", "False")
+LEADING_KEY = re.compile(r"([a-z_]+(?:\.[\w-]+)*)")
+"""Every problem begins with the key it speaks of."""
+SHAPE_KEYS = ("topology", "cluster.gpus_per_node")
+"""Without these nothing can be placed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Findings:
+    """What the rules found."""
+
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def check_config(config: LaunchConfig) -> tuple[str, ...]:
     """Every warning; PlanError with every problem, which with check=strict the warnings are too."""
+    findings = find(config)
+    if findings.problems:
+        raise PlanError(findings.problems)
+    if findings.warnings and config.check == "strict":
+        raise PlanError(
+            f"{warning} (a warning; check=strict stops at it)" for warning in findings.warnings
+        )
+    return findings.warnings
+
+
+def find(config: LaunchConfig) -> Findings:
+    """All problems and warnings. A value of impossible form hides no other value's problem.
+
+    Values that a form rule refuses are replaced by harmless ones before the rules that need a
+    plan are run; where the topology itself cannot be, those are left out.
+    """
     problems = [problem for rule in FORM_RULES for problem in rule(config)]
-    if not problems:
-        problems = [problem for rule in PLAN_RULES for problem in rule(config)]
-    if problems:
-        raise PlanError(problems)
-    warnings = tuple(warning for rule in ADVICE_RULES for warning in rule(config))
-    if warnings and config.check == "strict":
-        raise PlanError(f"{warning} (a warning; check=strict stops at it)" for warning in warnings)
-    return warnings
+    refused = {match.group(1) for text in problems if (match := LEADING_KEY.match(text))}
+    if any(key.startswith(SHAPE_KEYS) for key in refused):
+        return Findings(tuple(dict.fromkeys(problems)), ())
+    sound = with_stand_ins(config, refused) if refused else config
+    problems += [problem for rule in PLAN_RULES for problem in rule(sound)]
+    try:
+        warnings = [warning for rule in ADVICE_RULES for warning in rule(sound)]
+    except LauncherError:  # no plan, which a problem above has told
+        warnings = []
+    return Findings(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(warnings)))
+
+
+def with_stand_ins(config: LaunchConfig, keys: set[str]) -> LaunchConfig:
+    """A copy with harmless values at `keys`: the schema's defaults, else the smallest of a kind."""
+    sound, known = copy.deepcopy(config), hints()
+    for key in keys & set(known):
+        *path, name = key.split(".")
+        node: Any = sound
+        for part in path:
+            node = node[part] if isinstance(node, dict) else getattr(node, part)
+        fresh = getattr(type(node)(), name, MISSING)
+        setattr(node, name, stand_in(known[key]) if fresh == MISSING else fresh)
+    return sound
 
 
 def words(config: LaunchConfig) -> Iterator[str]:

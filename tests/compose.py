@@ -6,8 +6,8 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 
-from launcher.__main__ import CONF_DIR, typed
 from launcher.batch import sbatch_text
+from launcher.composing import CONF_DIR, typed
 from launcher.placement import Placement, place
 from launcher.plan import LaunchPlan, build_plan
 from launcher.preview import PREVIEW_DIR, preview_document, preview_text
@@ -44,4 +44,4 @@ def document_of(*overrides: str) -> dict[str, Any]:
 
 def text_of(*overrides: str) -> str:
     """The dry run's text of a command line."""
-    return preview_text(document_of(*overrides), []) + "\n"
+    return preview_text(document_of(*overrides)) + "\n"

@@ -31,8 +31,11 @@ BAD = {
     "misspelt key": (["cluster.gpus_per_nodee=3"], "nearest valid keys: cluster.gpus_per_node"),
     "misspelt group": (["clutser=local"], "did you mean cluster?"),
     "unknown option": (["topology=dep8_prefill9x2"], "did you mean dep8_prefill8x2?"),
-    "wrong type": (["cluster.gpus_per_node=four"], "could not be converted to Integer"),
-    "open value": (["model.path=???"], "model.path is not set"),
+    "wrong type": (
+        ["cluster.gpus_per_node=four"],
+        "cluster.gpus_per_node=four: allowed: a whole number",
+    ),
+    "open value": (["model.path=???"], "model.path is not set (???)"),
     "new flag without plus": (["flags.all.max-num-seqs=3"], "+flags.all.max-num-seqs"),
     "pasted JSON": (['flags.all.x={"a":1}'], "docs/configure.md"),
     "time without quotes": (["cluster.time=5400"], "[D-]HH:MM:SS"),
@@ -101,9 +104,48 @@ def test_bad_input_is_one_message_exit_2_and_leaves_nothing(case: str, tmp_path:
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
-    done = launcher(tmp_path, "cluster.time=9", "workload.range_ratio=2", "wait=maybe")
+    done = launcher(
+        tmp_path, "cluster.time=9", "workload.range_ratio=2", "wait=maybe", "dry_run=true"
+    )
     for words in ("3 problems", "cluster.time", "workload.range_ratio", "wait='maybe'"):
         assert words in done.stderr
+
+
+def test_overrides_files_rules_and_the_site_are_told_in_one_list(tmp_path: Path) -> None:
+    done = launcher(
+        tmp_path,
+        *("clutser=local", "topology=dep9", "workload.isl=null", "workload.concurrency=abc"),
+        *("model.vocab_size=???", "cluster.time=9", "workload.range_ratio=2", "x={a"),
+        *("+cluster.bar=1", "cluster.segment=42", "wait=true", "wait=false"),
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    for words in (
+        "did you mean cluster?",
+        "topology=dep9: no such option",
+        "override workload.isl=null: allowed: a whole number",
+        "override workload.concurrency=abc: allowed: a list of whole numbers, as in [64,128]",
+        "model.vocab_size is not set (???)",
+        "cluster.time='9': allowed",
+        "workload.range_ratio=2.0: allowed",
+        "override x={a: cannot be read",
+        "cluster.bar: unknown key",
+        "cluster.segment=42: one NVLink domain has 18 nodes",
+        "wait is given more than once",
+        "model.path=/models/Qwen3.5-397B-A17B-NVFP4: there is no such folder",
+        "[conf/model/qwen3_5_397b_a17b_nvfp4.yaml]",
+    ):
+        assert words in done.stderr, words
+
+
+def test_problems_of_a_sweep_are_told_once_or_with_their_combination(tmp_path: Path) -> None:
+    done = launcher(
+        tmp_path, "-m", "workload.osl=0,32", "cluster.time=9", "engine=rehearsal", "cluster=local"
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("cluster.time='9'") == 1
+    assert done.stderr.count("workload.osl=0: allowed") == 1
+    assert "[workload.osl=0 cluster.time=9" in done.stderr
 
 
 def test_the_json_dry_run_prints_one_document_and_leaves_nothing(tmp_path: Path) -> None:
@@ -180,4 +222,4 @@ def test_the_dry_run_imports_neither_pandas_nor_torch_nor_vllm(tmp_path: Path) -
 def test_a_warning_is_printed_and_stops_nothing(tmp_path: Path) -> None:
     done = launcher(tmp_path, "cluster.segment=6", "dry_run=true", "accuracy=none")
     assert done.returncode == 0
-    assert "warning: cluster.segment=6: larger than the job's 4 nodes" in done.stderr
+    assert "warning: cluster.segment=6: larger than the job's 4 nodes" in done.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.__main__ import CONF_DIR, GROUPS
+from launcher.composing import CONF_DIR, GROUPS
 from launcher.errors import PlanError
 from launcher.validate import check_config
 from tests.compose import config_of, document_of

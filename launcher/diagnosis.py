@@ -1,0 +1,112 @@
+"""Everything wrong with a command line: its overrides, its files, and every rule, in one list."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hydra import initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
+from launcher.schema import LaunchConfig
+from launcher.site import settle_paths, site_problems, surroundings
+from launcher.tolerant import Tolerant, compose_tolerantly
+from launcher.validate import find
+
+KEY = re.compile(r"(?:override )?\+{0,2}([a-z_]+(?:\.[\w-]+)*)")
+
+
+def diagnose(words: Sequence[str], conf_dir: Path, python: str) -> tuple[str, ...]:
+    """Every problem of a command line; those of one combination of a sweep are tagged with it."""
+    overrides = [word for word in words if not word.startswith("-")]
+    with initialize_config_dir(str(conf_dir), version_base=None):
+        if any(word in ("-m", "--multirun") for word in words):
+            combinations = _combinations(overrides)
+        else:
+            combinations = [overrides]
+        found = {
+            " ".join(entry): _problems(compose_tolerantly(entry, conf_dir), python)
+            for entry in combinations
+        }
+    return tuple(shared_first(found))
+
+
+def suspicious(words: Sequence[str], conf_dir: Path) -> bool:
+    """Whether a command line that composed may still hide a mistake from Hydra and OmegaConf.
+
+    A key given twice keeps the last value only; `???` in a file over a field with a default is
+    dropped. Cheap: reads the files' text.
+    """
+    keys = [word.split("=", 1)[0].lstrip("+~") for word in words if not word.startswith("-")]
+    return len(keys) != len(set(keys)) or any(
+        "???" in path.read_text(encoding="utf-8") for path in conf_dir.rglob("*.yaml")
+    )
+
+
+def shared_first(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Texts of several combinations: once and bare where all have it, else with the combination."""
+    for text in dict.fromkeys(itertools.chain.from_iterable(found.values())):
+        having = [name for name, texts in found.items() if text in texts]
+        if len(having) == len(found):
+            yield text
+        else:
+            yield from (f"{text} [{name}]" for name in having)
+
+
+def _combinations(overrides: list[str]) -> list[list[str]]:
+    """Each combination of a sweep; unreadable overrides stay in all of them, to be told."""
+    parser = OverridesParser.create()
+    good, bad = [], []
+    for word in overrides:
+        try:
+            good.append(parser.parse_override(word))
+        except HydraException:
+            bad.append(word)
+    try:
+        batches = BasicSweeper.split_arguments(good, None)
+    except HydraException:
+        return [overrides]
+    return [[*entry, *bad] for batch in batches for entry in batch]
+
+
+def _problems(made: Tolerant, python: str) -> list[str]:
+    problems = list(made.problems)
+    if made.config is not None:
+        ruled = [*_ruled(made.config, python)]
+        problems += [text for text in ruled if not _known(text, made.told)]
+    return list(dict.fromkeys(_placed(text, made.origins) for text in problems))
+
+
+def _ruled(config: LaunchConfig, python: str) -> Iterator[str]:
+    settle_paths(config)
+    findings = find(config)
+    yield from findings.problems
+    if config.check == "strict":
+        for warning in findings.warnings:
+            yield f"{warning} (a warning; check=strict stops at it)"
+    if config.dry_run.lower() == "false":
+        yield from site_problems(config, surroundings(config, python))
+
+
+def _known(text: str, told: Iterable[str]) -> bool:
+    """Whether a rule speaks of a value that was told already and only stands in."""
+    match = KEY.match(text)
+    key = match.group(1) if match else ""
+    return any(key == name or key.startswith(f"{name}.") for name in told)
+
+
+def _placed(text: str, origins: Mapping[str, str]) -> str:
+    """A problem with the file or the override its value comes from, where that is known."""
+    if text.startswith(("override ", "conf/")):
+        return text
+    match = KEY.match(text)
+    key = match.group(1) if match else ""
+    while key and key not in origins:
+        key = key.rpartition(".")[0]
+    where = origins.get(key, "")
+    typed = where.removeprefix("override ")
+    return text if not where or typed in text else f"{text} [{where}]"

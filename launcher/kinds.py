@@ -1,0 +1,66 @@
+"""What a key of the configuration takes, in words, and a harmless value of that kind."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from typing import Any
+
+from launcher.plan import ROLE_ORDER
+from launcher.schema import LaunchConfig
+
+_WORDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text (in quotes where YAML would read another type)",
+}
+_STAND_INS: dict[Any, Any] = {int: 1, float: 1.0, bool: False, str: "unset"}
+
+
+@functools.cache
+def hints() -> dict[str, Any]:
+    """Dotted key -> its annotated type, roles of the topology spelled out."""
+    found: dict[str, Any] = {}
+    _walk(LaunchConfig, "", found)
+    return found
+
+
+def _walk(kind: Any, prefix: str, found: dict[str, Any]) -> None:
+    annotations = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        name, hint = f"{prefix}{field.name}", annotations[field.name]
+        found[name] = hint
+        if dataclasses.is_dataclass(hint):
+            _walk(hint, f"{name}.", found)
+        elif typing.get_origin(hint) is dict and dataclasses.is_dataclass(typing.get_args(hint)[1]):
+            for role in ROLE_ORDER:
+                found[f"{name}.{role}"] = typing.get_args(hint)[1]
+                _walk(typing.get_args(hint)[1], f"{name}.{role}.", found)
+
+
+def expected(hint: Any) -> str:
+    """What a value of a key must be, as words of an error: "a whole number, or null"."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        inner = [item for item in typing.get_args(hint) if item is not type(None)]
+        return f"{expected(inner[0])}, or null"
+    if typing.get_origin(hint) is list:
+        item = typing.get_args(hint)[0]
+        example = "[64,128]" if item is int else "[a,b]"
+        return f"a list of {'whole numbers' if item is int else 'texts'}, as in {example}"
+    if typing.get_origin(hint) is dict or dataclasses.is_dataclass(hint):
+        return "a mapping, as in {name:value}"
+    return _WORDS.get(hint, "another kind of value")
+
+
+def stand_in(hint: Any) -> Any:
+    """A harmless value of a key's kind, so that the rest can still be checked."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return None
+    if typing.get_origin(hint) is list:
+        return [_STAND_INS[typing.get_args(hint)[0]]]
+    if typing.get_origin(hint) is dict or dataclasses.is_dataclass(hint):
+        return {}
+    return _STAND_INS.get(hint)
