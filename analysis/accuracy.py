@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from analysis.errors import BrokenFileError
 from analysis.intervals import t_interval, wilson
 from jobs.records import AccuracyRepeat
 
 WORDS = {"gsm8k": "GSM8K", "word_problems": "word problems"}
 ROUNDING = 1e-9
-STATED_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,24 +68,6 @@ class AccuracySummary:
     def cut_rate(self) -> float:
         """Answers that ended at the token limit / answers."""
         return self.cut / self.answered if self.answered else 0.0
-
-
-def check_repeat(repeat: AccuracyRepeat, where: str) -> None:
-    """BrokenFileError when the record's own numbers cannot all be true."""
-    parts = (repeat.correct + repeat.invalid, repeat.cut)
-    if max(parts) > repeat.answered:
-        raise BrokenFileError(f"{where}: more right, invalid or cut answers than answers")
-    if repeat.answered + repeat.transport_failures != repeat.questions:
-        raise BrokenFileError(
-            f"{where}: {repeat.answered} answered + {repeat.transport_failures} transport failures"
-            f" are not {repeat.questions} questions"
-        )
-    score = repeat.correct / repeat.answered if repeat.answered else None
-    if score is not None and abs((repeat.accuracy or 0.0) - score) > STATED_TOLERANCE:
-        raise BrokenFileError(
-            f"{where}: accuracy {repeat.accuracy} is not {repeat.correct} right"
-            f" of {repeat.answered} answered"
-        )
 
 
 def summarize(repeats: Sequence[AccuracyRepeat]) -> AccuracySummary | None:

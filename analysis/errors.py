@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from jobs.records import RecordError as BrokenFileError
+
+__all__ = ["AnalysisError", "BrokenFileError"]
+
 
 class AnalysisError(ValueError):
     """A request that cannot be answered as typed; the text is shown without a traceback."""
-
-
-class BrokenFileError(ValueError):
-    """A file that cannot be what its place claims; the text names the file and the reason."""

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from analysis.accuracy import check_repeat
 from analysis.errors import AnalysisError, BrokenFileError
-from analysis.files import read_object, read_record
-from analysis.point import check_point
 from analysis.run import Run, parse_run
+from jobs.record_checks import check_point, check_repeat
+from jobs.record_files import read_object, read_record
 from jobs.records import AccuracyRepeat, BenchPoint, Outcome
 from jobs.store import RunDir
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from analysis.errors import BrokenFileError
 from jobs.records import BenchPoint, Latency
 
 DEFINITIONS = ("inferencemax", "vllm")
@@ -44,20 +43,3 @@ def external_share(point: BenchPoint) -> float | None:
 def mean_length(total: int, completed: int) -> float | None:
     """Tokens per successful request; None when nothing completed."""
     return total / completed if completed else None
-
-
-def check_point(point: BenchPoint, where: str) -> None:
-    """BrokenFileError when the record's own numbers cannot all be true."""
-    for name, value in (("input", point.input_range), ("output", point.output_range)):
-        whole = all(isinstance(end, int) and not isinstance(end, bool) for end in value)
-        if len(value) != 2 or not whole or not 0 <= value[0] <= value[1]:
-            raise BrokenFileError(f"{where}: {name}_range: {value!r:.80}, expected [low, high]")
-    if point.completed + point.failed > point.num_prompts:
-        raise BrokenFileError(
-            f"{where}: {point.completed} completed + {point.failed} failed requests,"
-            f" but only {point.num_prompts} were planned"
-        )
-    if point.completed and point.duration_s <= 0:
-        raise BrokenFileError(f"{where}: {point.completed} requests in {point.duration_s} s")
-    if not point.completed and (point.total_output_tokens or point.total_input_tokens):
-        raise BrokenFileError(f"{where}: tokens counted, but no request completed")

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
+from jobs.plain_text import printable
 
-# Control, format (bidi, zero width), surrogate, private, unassigned; line and paragraph breaks.
-UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+__all__ = ["csv_cell", "markdown_cell", "printable", "shorten"]
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-
-
-def printable(text: str) -> str:
-    """`text` with every character that could move a cursor, or hide, written as its escape."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        _escape(char) if unicodedata.category(char) in UNPRINTABLE else char for char in text
-    )
 
 
 def shorten(text: str, width: int) -> str:
@@ -35,7 +26,3 @@ def markdown_cell(text: str) -> str:
     """`text` as one cell of a markdown table: no cell ends early, no HTML starts."""
     text = text.replace("&", "&amp;").replace("<", "&lt;")
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("`", "\\`").replace("[", "\\[")
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")

@@ -1,45 +1,68 @@
-"""`python -m jobs run RUN`: the job itself, inside an allocation or on this machine."""
+"""`python -m jobs run RUN`: the job itself, inside an allocation or on this machine; and what is
+asked of runs afterwards: state, wait, follow."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import fcntl
 import json
 import logging
 import os
-import socket
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobs.engines import dialect_of
 from jobs.errors import RunRefusedError
 from jobs.pipeline import run_job
+from jobs.plain_text import printable
+from jobs.record_files import read_object
 from jobs.records import RecordError
 from jobs.run_file import read_run
+from jobs.run_lock import held
+from jobs.run_state import RunState, RunWatch
 from jobs.store import RunDir
+from jobs.waiting import LogTail, Waiting
 
 log = logging.getLogger("jobs")
 
 
+class PlainFormatter(logging.Formatter):
+    """One harmless line a state change, whatever a node's name or a worker's log line holds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, with escapes for what could move a cursor."""
+        return printable(super().format(record), keep="\n\t")
+
+
 def main(arguments: Sequence[str]) -> int:
-    """0 completed; 1 failed, cancelled or out of time; 2 the run could not begin."""
-    parser = argparse.ArgumentParser(prog="python -m jobs", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("run", help="runs a prepared run directory to its end")
-    command.add_argument("run", type=Path, help="the run directory that the launcher made")
-    given = parser.parse_args(arguments)
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s"
-    )
+    """0 completed; 1 failed, cancelled, lost or out of time; 2 the run could not begin."""
+    given = _parser().parse_args(arguments)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)-7s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
     os.umask(0o077)
+    action: Callable[[RunDir], int] = given.action
     try:
-        return execute(RunDir(given.run.resolve()))
+        return action(RunDir(given.run.resolve()))
     except (RecordError, RunRefusedError) as error:
         log.error("%s", error)
         return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m jobs", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, action, text in (
+        ("run", execute, "runs a prepared run directory to its end"),
+        ("state", show_state, "says how a run stands, with Slurm's side, as one JSON line"),
+        ("wait", wait, "returns when the run is over"),
+        ("follow", follow, "shows the driver's log until the run is over"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("run", type=Path, help="the run directory that the launcher made")
+        command.set_defaults(action=action)
+    return parser
 
 
 def execute(run_dir: RunDir) -> int:
@@ -47,7 +70,7 @@ def execute(run_dir: RunDir) -> int:
     run = read_run(run_dir.run_json)
     dialect_of(run.engine.protocol)
     with held(run_dir):
-        if run_dir.outcome.exists():
+        if os.path.lexists(run_dir.outcome):
             raise RunRefusedError(
                 f"{run_dir.path} has ended already ({_status(run_dir)}, see {run_dir.outcome}): "
                 "launch a new run instead"
@@ -60,27 +83,61 @@ def execute(run_dir: RunDir) -> int:
 def _status(run_dir: RunDir) -> str:
     """The word in outcome.json; a torn or foreign file has none, and is still an end."""
     try:
-        data = json.loads(run_dir.outcome.read_text(encoding="utf-8"))
-    except ValueError:
-        return "torn record"
-    return str(data.get("status")) if isinstance(data, dict) else "foreign record"
+        return str(read_object(run_dir.outcome).get("status"))
+    except RecordError:
+        return "torn or foreign record"
 
 
-@contextmanager
-def held(run_dir: RunDir) -> Iterator[None]:
-    """The run directory for this driver alone; RunRefusedError while another one has it."""
-    with run_dir.lock.open("a+", encoding="utf-8") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            stream.seek(0)
-            raise RunRefusedError(
-                f"{run_dir.path} is being run by another driver ({stream.read().strip()})"
-            ) from None
-        stream.truncate(0)
-        stream.write(f"host {socket.gethostname()}, pid {os.getpid()}\n")
-        stream.flush()
-        yield
+def show_state(run_dir: RunDir) -> int:
+    """One look: a JSON line for programs."""
+    _checked(run_dir)
+    state = RunWatch(run_dir).look()
+    job = state.job
+    told = {"run": str(run_dir.path), "state": state.word, "over": state.over, "text": state.text}
+    if job is not None:
+        told |= {"job": job.job_id, "slurm": job.state.word, "listed": job.listed}
+        told |= {"nodes": job.nodes, "reason": job.reason}
+    sys.stdout.write(json.dumps(told) + "\n")
+    return _code(state)
+
+
+def wait(run_dir: RunDir) -> int:
+    """Until the run is over."""
+    _checked(run_dir)
+    return _end(run_dir, Waiting(RunWatch(run_dir)))
+
+
+def follow(run_dir: RunDir) -> int:
+    """Until the run is over, its driver's log copied to standard output."""
+    tails: list[LogTail] = []
+
+    def copy() -> None:
+        for tail in tails:
+            tail.copy(sys.stdout)
+
+    _checked(run_dir)
+    logged = Path(str(read_object(run_dir.submission).get("log")))
+    tails += [LogTail(logged), LogTail(logged.with_suffix(".err"))]
+    code = _end(run_dir, Waiting(RunWatch(run_dir), copy))
+    copy()
+    return code
+
+
+def _end(run_dir: RunDir, waiting: Waiting) -> int:
+    state = waiting.end()
+    waiting.meanwhile()
+    if state.word == "lost":
+        log.error("%s: %s; see %s", run_dir.path.name, state.text, run_dir.path / "submitit")
+    return _code(state)
+
+
+def _checked(run_dir: RunDir) -> None:
+    """RecordError where there is no run."""
+    read_object(run_dir.run_json)
+
+
+def _code(state: RunState) -> int:
+    return 0 if state.word == "completed" or not state.over else 1
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def launch(config: LaunchConfig, made: Combination, warnings: Sequence[str]) -> 
     submitted = _submit(plan, placement, around, made, warnings)
     wait = config.wait.lower()
     if wait == "true" or (wait == "auto" and config.cluster.executor == "local"):
-        return follow(submitted, around, sys.stdout)
+        return follow(submitted, around)
     return 0
 
 

@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,6 @@ from launcher.steps import Surroundings
 
 KEPT_SLURM = ("SLURM_CONF",)
 DROPPED_PREFIXES = ("SLURM_", "SRUN_", "SBATCH_", "PMIX_", "PMI_")
-
-END_STATES = (
-    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
-    *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
-)
 
 EXPLANATIONS = {
     "Requested topology configuration is not available": (
@@ -55,8 +49,8 @@ class Submitted:
     run_dir: Path
     log: Path
     """What the driver prints."""
-    ended: Callable[[], bool]
-    """Whether the executor itself says that the job is over; no answer is no end."""
+    collect: Callable[[], object]
+    """Collects the exit code of a local driver's process, so that its end can be seen."""
 
 
 def make_run_dir(results_dir: str, label: str) -> Path:
@@ -167,23 +161,7 @@ def _submit_slurm(
         raise SubmissionError(
             f"{error} (cluster.executor=slurm). Run this where sbatch is, or use cluster=local"
         ) from error
-    return Submitted(job.job_id, run_dir, job.paths.stdout, partial(slurm_ended, job.job_id))
-
-
-def slurm_ended(job_id: str) -> bool:
-    """Whether Slurm names an end state for the job; no answer and an unknown word are no end."""
-    try:
-        asked = subprocess.run(
-            ["squeue", "--noheader", "--states=all", "--me", "--format=%A|%T"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    states = dict(line.split("|", 1) for line in asked.stdout.split() if "|" in line)
-    return states.get(job_id) in END_STATES
+    return Submitted(job.job_id, run_dir, job.paths.stdout, lambda: None)
 
 
 def _explain(text: str) -> str:

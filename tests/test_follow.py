@@ -62,4 +62,4 @@ def test_a_driver_that_never_began_is_told_and_not_waited_for(tmp_path: Path) ->
     launcher = start(tmp_path, PATH="/nonexistent")
     _, err = launcher.communicate(timeout=60)
     assert launcher.returncode == 1
-    assert "left no outcome.json: its driver never began or was killed" in err
+    assert "no driver works on it and none left a last word" in err

@@ -1,0 +1,53 @@
+"""One driver a run directory: the lock it holds while it works, and whether somebody holds it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jobs.errors import RunRefusedError
+from jobs.store import RunDir
+
+TRY_S = 2.0
+"""Somebody who only looks whether the lock is held has it for an instant."""
+
+
+@contextmanager
+def held(run_dir: RunDir) -> Iterator[None]:
+    """The run directory for this driver alone; RunRefusedError while another one has it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(run_dir.lock, flags, 0o600), "r+", encoding="utf-8") as stream:
+        until = time.monotonic() + TRY_S
+        while not _locked(stream.fileno(), fcntl.LOCK_EX):
+            if time.monotonic() > until:
+                raise RunRefusedError(
+                    f"{run_dir.path} is being run by another driver ({stream.read().strip()})"
+                )
+            time.sleep(0.1)
+        stream.truncate(0)
+        stream.write(f"host {socket.gethostname()}, pid {os.getpid()}\n")
+        stream.flush()
+        yield
+
+
+def holder(run_dir: RunDir) -> str | None:
+    """Who works on the run now, in words; None when nobody does."""
+    try:
+        with run_dir.lock.open(encoding="utf-8", errors="replace") as stream:
+            if _locked(stream.fileno(), fcntl.LOCK_SH):
+                return None
+            return stream.read(200).strip() or "another driver"
+    except OSError:
+        return None
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,130 @@
+"""How a run stands: its own files first, then Slurm, and what it means when they disagree."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobs.record_files import read_object, read_record
+from jobs.records import Outcome, RecordError
+from jobs.run_lock import holder
+from jobs.slurm_status import JobStatus, SlurmStatus
+from jobs.store import RunDir
+
+STATUSES = ("completed", "failed", "cancelled", "timed_out")
+
+GRACE_S = 600.0
+"""How long nothing need be known of a job before it counts as lost, where run.json is silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """How a run stands.
+
+    `word` is waiting, running, completed, failed, cancelled, timed_out, lost or unknown; `over`
+    whether nothing more will come of it. `text` says it for people. `job` is Slurm's side.
+    """
+
+    word: str
+    over: bool
+    text: str
+    outcome: Outcome | None = None
+    job: JobStatus | None = None
+
+
+@dataclass(slots=True)
+class RunWatch:
+    """Looks at one run again and again; needs no daemon and no memory but its own."""
+
+    run_dir: RunDir
+    slurm: SlurmStatus = field(default_factory=SlurmStatus)
+
+    def look(self) -> RunState:
+        """The run's state now. A record that is torn or foreign is told, and not believed."""
+        outcome, torn = read_outcome(self.run_dir)
+        if outcome is not None and outcome.status == "completed":
+            return RunState("completed", True, "completed", outcome)
+        record = submission(self.run_dir)
+        if record.get("executor") == "slurm":
+            return self._on_slurm(str(record.get("job_id")), outcome, torn)
+        return self._here(record, outcome, torn)
+
+    def _on_slurm(self, job_id: str, outcome: Outcome | None, torn: str) -> RunState:
+        job = self.slurm.look([job_id])[job_id]
+        phase, word = job.state.phase, job.state.word
+        if outcome is not None and phase != "waiting":
+            return RunState(outcome.status, True, _ended(outcome), outcome, job)
+        if phase in ("waiting", "running"):
+            again = " again (Slurm put it back)" if outcome else ""
+            why = f", {job.reason}" if job.reason and job.reason != "None" else ""
+            return RunState(phase, False, f"job {job_id} is {word}{why}{again}", None, job)
+        if phase == "ended":
+            by = f" by {job.state.by}" if job.state.by else ""
+            text = f"job {job_id} is over ({word}{by}) without a last word of its driver{torn}"
+            return RunState("lost", True, text, None, job)
+        text = f"job {job_id}: {job.said}; nothing known for {job.unknown_s:.0f} s"
+        if job.last.word:
+            text += f", before that {job.last.word}"
+        if job.unknown_s < grace_s(self.run_dir):
+            return RunState("unknown", False, text + torn, None, job)
+        return RunState("lost", True, f"{text}: given up{torn}", None, job)
+
+    def _here(self, record: dict[str, object], outcome: Outcome | None, torn: str) -> RunState:
+        """A run of this machine: its lock is held while its driver lives."""
+        if outcome is not None:
+            return RunState(outcome.status, True, _ended(outcome), outcome)
+        who = holder(self.run_dir)
+        if who is not None:
+            return RunState("running", False, f"running ({who})")
+        if not self.run_dir.allocation.exists() and _alive(record.get("job_id")):
+            return RunState("waiting", False, "its driver starts")
+        return RunState("lost", True, f"no driver works on it and none left a last word{torn}")
+
+
+def read_outcome(run_dir: RunDir) -> tuple[Outcome | None, str]:
+    """outcome.json where it can be believed, and what is wrong with it where not."""
+    if not os.path.lexists(run_dir.outcome):
+        return None, ""
+    try:
+        outcome = read_record(Outcome, run_dir.outcome)
+        owner = read_object(run_dir.run_json).get("run_id")
+    except RecordError as error:
+        return None, f"; not believed: {error}"
+    if outcome.run_id != owner:
+        return None, f"; not believed: {run_dir.outcome} belongs to run {outcome.run_id!r:.80}"
+    if outcome.status not in STATUSES:
+        return None, f"; not believed: {run_dir.outcome} has status {outcome.status!r:.80}"
+    return outcome, ""
+
+
+def submission(run_dir: RunDir) -> dict[str, object]:
+    """submission.json; empty where it is not there (yet) or is torn."""
+    try:
+        return read_object(run_dir.submission)
+    except RecordError:
+        return {}
+
+
+def grace_s(run_dir: RunDir) -> float:
+    """cluster.controller_s as run.json has it."""
+    try:
+        cluster = read_object(run_dir.run_json).get("config", {}).get("cluster", {})
+    except (RecordError, AttributeError):
+        return GRACE_S
+    value = cluster.get("controller_s") if isinstance(cluster, dict) else None
+    return float(value) if isinstance(value, int | float) else GRACE_S
+
+
+def _ended(outcome: Outcome) -> str:
+    first = outcome.cause.splitlines()[0] if outcome.cause else ""
+    return f"{outcome.status}{': ' if first else ''}{first}"
+
+
+def _alive(pid: object) -> bool:
+    """Whether the process that submitit started still lives; one not yet collected does not."""
+    try:
+        text = Path("/proc", str(int(str(pid))), "stat").read_text(errors="replace")
+    except (OSError, ValueError):
+        return False
+    return text.rpartition(")")[2].split()[0] not in ("Z", "X")
