@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobs.engines import dialect_of
+from jobs.environment import raise_open_files
 from jobs.errors import RunRefusedError
 from jobs.pipeline import run_job
 from jobs.plain_text import printable
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     os.umask(0o077)
     action: Callable[[RunDir], int] = given.action
+    raise_open_files()
     try:
         return action(RunDir(given.run.resolve()))
     except (RecordError, RunRefusedError) as error:

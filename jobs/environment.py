@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Mapping
 
 from jobs.process_tree import MARK_VARIABLE
@@ -31,6 +32,22 @@ KEPT = frozenset(
 )
 """What identifies the job and the cluster. All other Slurm variables are options to srun: the
 batch step's CPU, memory and GPU counts, or a portal's SLURM_EXPORT_ENV=NONE."""
+
+
+OPEN_FILES = 65536
+
+
+def raise_open_files() -> None:
+    """The soft limit of open files up to 65536, or the hard limit where that is lower.
+
+    srun hands its own limits to the steps; neither the router nor the clients raise theirs, and a
+    login shell's 1024 would end them at some 500 streams.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= OPEN_FILES:
+        return
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def step_environment(environ: Mapping[str, str], api_key: str, mark: str) -> dict[str, str]:

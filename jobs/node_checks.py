@@ -1,144 +1,197 @@
-"""Preflight of all nodes in parallel, and one verdict over their reports."""
+"""Preflight of all nodes in parallel, and one verdict over their answers."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-from collections import defaultdict
+import secrets
+import time
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from jobs.allocation import Allocation, Node
+from jobs.allocation import Allocation, Node, utc_now
 from jobs.errors import JobError
 from jobs.events import Journal
-from jobs.processes import CODE_DIR
-from jobs.run_spec import Listener, Plan, Step, Worker
-from jobs.store import write_json
-from jobs.supervisor import Supervisor
-from jobs.tokens import fill
+from jobs.node_compare import compare
+from jobs.node_questions import Round, host_step, label_of, spec_of, with_spec
+from jobs.node_report import Answer, Finding, NodeReport, last_said, read_report
+from jobs.node_table import Verdict, headline, own_problems, record, some, table
+from jobs.preflight.finding import FAILED, WARNED
+from jobs.run_spec import RunSpec, Step
+from jobs.store import RunDir, write_json, write_text
+from jobs.supervisor import Supervisor, Watched
+
+SEEN_WITHIN_S = 2.0
+"""How long a node's own file may take to show on the driver's node."""
+
+
+class UnfitNodesError(JobError):
+    """Nodes on which the run would fail."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        rows = table(verdict.of_state(FAILED))
+        super().__init__("preflight: " + "\n  ".join([headline(verdict), *rows]))
 
 
 async def check_nodes(
-    plan: Plan, allocation: Allocation, supervisor: Supervisor, journal: Journal
-) -> list[dict[str, Any]]:
-    """Every node's report; JobError with all problems of all nodes."""
-    try:
-        async with asyncio.timeout(plan.budgets.preflight_s):
-            found = await asyncio.gather(
-                *(_check(node, plan, allocation, supervisor) for node in allocation.nodes)
-            )
-    except TimeoutError:
-        folder = supervisor.around.run_dir.preflight
-        silent = [n.name for n in allocation.nodes if not (folder / f"node{n.index}.json").exists()]
-        raise JobError(
-            f"preflight: no report within {plan.budgets.preflight_s:.0f} s from "
-            f"{', '.join(silent)}; look at logs/preflight<i>.log"
-        ) from None
-    reports = [report for report in found if report]
-    problems = [f"{r['node']}: {problem}" for r in reports for problem in r["problems"]]
-    if plan.needs_gpu:
-        problems += domain_problems(reports)
-    if problems:
-        raise JobError("preflight found:\n  " + "\n  ".join(problems))
-    for report in reports:
-        _tell(report, plan, journal)
-    return reports
-
-
-def domain_problems(reports: list[dict[str, Any]]) -> list[str]:
-    """Nodes of different NVLink domains, named."""
-    members: dict[str, list[str]] = defaultdict(list)
-    for report in reports:
-        for domain in report["facts"].get("nvlink_domains", []):
-            members[domain].append(report["node"])
-    if len(members) < 2:
-        return []
-    shown = "; ".join(f"{domain}: {', '.join(nodes)}" for domain, nodes in members.items())
-    return [f"the nodes lie in {len(members)} NVLink domains ({shown}): ask for one --segment"]
-
-
-def listeners_on(node: Node, plan: Plan, tokens: dict[str, str]) -> list[dict[str, Any]]:
-    """Ports the plan's processes will bind on a node, each with its owner; each port once."""
-    found: list[dict[str, Any]] = []
-    if plan.router and plan.router.node == node.index:
-        found += _listeners(plan.router.name, plan.router.url, plan.router.listeners, tokens)
-    for worker in plan.workers:
-        if worker.node == node.index:
-            found += _listeners(worker.name, worker.url, worker.listeners, tokens)
-            rpc = worker.ports.get("rpc")
-            if worker.leader and worker.dp > 1 and isinstance(rpc, int):
-                found.append({"owner": worker.name, "what": "data parallel rpc", "port": rpc})
-    return list({entry["port"]: entry for entry in reversed(found)}.values())[::-1]
-
-
-def _listeners(
-    owner: str, url: str | None, listeners: list[Listener], tokens: dict[str, str]
-) -> list[dict[str, Any]]:
-    port = urlsplit(fill(url, tokens)).port if url else None
-    http = [{"owner": owner, "what": "http", "port": port}] if port else []
-    return [*http, *({"owner": owner, "what": it.what, "port": it.port} for it in listeners)]
-
-
-async def _check(
-    node: Node, plan: Plan, allocation: Allocation, supervisor: Supervisor
-) -> dict[str, Any] | None:
-    around = supervisor.around
-    tokens = dict(around.tokens)
-    here: list[Worker] = [worker for worker in plan.workers if worker.node == node.index]
-    spec = {
-        "name": node.name,
-        "address": node.address,
-        "run_dir": str(around.run_dir.path),
-        "listeners": listeners_on(node, plan, tokens),
-        "paths": [fill(path, tokens) for path in plan.preflight.paths],
-        "executables": [fill(path, tokens) for path in plan.preflight.executables],
-        "min_free_disk_gb": plan.preflight.min_free_disk_gb,
-        "needs_gpu": plan.needs_gpu,
-        "needs_imex": plan.needs_gpu and plan.nodes > 1,
-        "gpus": len({gpu for worker in here for gpu in worker.gpus}),
-    }
-    spec_path = around.run_dir.preflight / f"node{node.index}.spec.json"
-    report_path = around.run_dir.preflight / f"node{node.index}.json"
-    report_path.unlink(missing_ok=True)
-    write_json(spec_path, spec)
-    argv = [sys.executable, "-m", "jobs.preflight", str(spec_path), str(report_path)]
-    name = f"preflight{node.index}"
-    line = [*_srun(name, node, plan, allocation), *argv]
-    step = Step(name=name, node=node.index, argv=argv, env={}, command=line, log=f"{name}.log")
-    watched = await supervisor.start(step, "preflight")
-    watched.should_live = False
-    code = await watched.wait()
-    if code or not report_path.exists():
-        raise JobError(supervisor.describe(watched, code))
-    report: dict[str, Any] = json.loads(report_path.read_text(encoding="utf-8"))
-    return report
-
-
-def _srun(name: str, node: Node, plan: Plan, allocation: Allocation) -> list[str]:
-    """srun pinned to the node with all its CPUs and GPUs, so that the report is about the node."""
-    if plan.executor == "local":
-        return []
-    cpus = allocation.cpus[node.index] if allocation.cpus else 1
-    line = ["srun", f"--job-name={name}", "--nodes=1", "--ntasks=1", f"--nodelist={node.name}"]
-    line += ["--overlap", f"--cpus-per-task={cpus}", "--cpu-bind=none", "--mem=0"]
-    if plan.needs_gpu:
-        line.append(f"--gpus-per-node={plan.gpus_per_node}")
-    return [*line, "--export=ALL", "--input=none", "env", f"PYTHONPATH={CODE_DIR}"]
-
-
-def _tell(report: dict[str, Any], plan: Plan, journal: Journal) -> None:
-    facts = report["facts"]
-    parts = [f"{facts['cpus']} CPUs"]
-    if plan.needs_gpu:
-        parts.append(f"{facts['gpus']} GPUs, driver {facts['driver']}")
-        parts.append("NVLink domain " + (", ".join(facts["nvlink_domains"]) or "not reported"))
-    journal.note(
-        "node", f"{report['node']} is fit: {', '.join(parts)}", node=report["node"], **facts
+    run: RunSpec, allocation: Allocation, supervisor: Supervisor, journal: Journal
+) -> Verdict:
+    """The verdict, written to preflight.json; UnfitNodesError with the table when a node fails."""
+    plan, run_dir = run.plan, supervisor.around.run_dir
+    began, start = utc_now(), time.monotonic()
+    asking = Round(
+        plan=plan,
+        allocation=allocation,
+        supervisor=supervisor,
+        token=secrets.token_hex(16),
+        until=start + plan.budgets.preflight_s,
     )
-    if plan.needs_gpu and facts["cpus"] < facts["gpus"]:
-        journal.warn(
-            "few_cpus",
-            f"{report['node']} grants {facts['cpus']} CPUs for {facts['gpus']} GPUs: "
-            "results will be CPU bound; ask for --exclusive or more --cpus-per-task",
+    _clear(run_dir)
+    write_text(asking.folder / asking.token_file, asking.token)
+    answers = await asyncio.gather(*(_ask(node, asking) for node in allocation.nodes))
+    await _look_for_files(answers, asking)
+    problems = [*own_problems(answers), *compare(answers, plan, run.engine.release)]
+    verdict = Verdict(
+        answers=answers,
+        problems=problems,
+        took_s=time.monotonic() - start,
+        budget_s=plan.budgets.preflight_s,
+    )
+    write_json(run_dir.preflight_record, record(verdict, began))
+    _tell(verdict, journal)
+    if verdict.bad_nodes:
+        raise UnfitNodesError(verdict)
+    return verdict
+
+
+def _clear(run_dir: RunDir) -> None:
+    """Files of an earlier preflight of the same run."""
+    for path in run_dir.preflight.iterdir():
+        path.unlink(missing_ok=True)
+
+
+async def _ask(node: Node, asking: Round) -> Answer:
+    """A node's report, and its container's where the engine has one."""
+    label = label_of(node, asking.plan)
+    asked_at = time.time()
+    spec = spec_of(node, asking)
+    host, within = await asyncio.gather(
+        _report(host_step(node, spec, asking), label, asking),
+        _inside(node, spec, label, asking),
+    )
+    answer = Answer(node=node, label=label, asked_at=asked_at, back_at=time.time())
+    if isinstance(host, str):
+        answer.trouble = host
+    else:
+        answer.report = host
+        answer.engine = _texts(host.facts.get("engine"))
+    if isinstance(within, str):
+        found = Finding(check="container", state=FAILED, value=within, wanted="a report in time")
+        answer.within = [found]
+    elif within:
+        answer.engine = _texts(within.facts.get("engine"))
+        for finding in within.found:
+            finding.check = f"{finding.check} in the container"
+        answer.within = within.found
+    return answer
+
+
+def _texts(value: Any) -> dict[str, str]:
+    items = value.items() if isinstance(value, dict) else ()
+    return {str(name): str(text) for name, text in items}
+
+
+async def _report(step: Step, label: str, asking: Round) -> NodeReport | str:
+    """What a step reports; garbage is asked for once more, since srun's remarks can tear a line."""
+    said = ""
+    for _ in range(2):
+        watched = await asking.supervisor.start(step, "preflight")
+        watched.should_live = False
+        try:
+            async with asyncio.timeout(max(0.1, asking.until - time.monotonic())):
+                code = await watched.wait()
+        except TimeoutError:
+            budget = asking.plan.budgets.preflight_s
+            return f"no answer within {budget:g} s; last said: {last_said(_output(watched))}"
+        report = read_report(_output(watched), label)
+        if isinstance(report, NodeReport):
+            return report
+        said = f"{report} (exit code {code})" if code else report
+        if code:
+            break
+    return said
+
+
+def _output(watched: Watched) -> str:
+    with watched.running.log.open("rb") as stream:
+        stream.seek(watched.running.offset)
+        return stream.read().decode("utf-8", "replace")
+
+
+async def _inside(
+    node: Node, spec: dict[str, Any], label: str, asking: Round
+) -> NodeReport | str | None:
+    """The same program in the engine's container; None where there is none."""
+    for step in asking.plan.preflight.inside:
+        if step.node == node.index:
+            return await _report(with_spec(step, {**spec, "inside": True}), label, asking)
+    return None
+
+
+async def _look_for_files(answers: list[Answer], asking: Round) -> None:
+    """Each node's own file, as the driver sees it; a missing one is a finding of that node."""
+    until = time.monotonic() + SEEN_WITHIN_S
+    for answer in answers:
+        report = answer.report
+        left = report and any(
+            f.check == "shared directory" and f.state != FAILED for f in report.found
         )
+        if report is None or not left:
+            continue
+        path = asking.folder / asking.own_file(answer.node)
+        while not _holds(path, asking.token) and time.monotonic() < until:
+            await asyncio.sleep(0.1)
+        if not _holds(path, asking.token):
+            report.found = [f for f in report.found if f.check != "shared directory"]
+            report.found.append(
+                Finding(
+                    check="shared directory",
+                    state=FAILED,
+                    value="what it wrote does not show on the driver's node",
+                    wanted=f"the driver's own {asking.folder.parent}",
+                )
+            )
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_text(encoding="utf-8") == text
+    except OSError:
+        return False
+
+
+def _tell(verdict: Verdict, journal: Journal) -> None:
+    """One line for all nodes, one for each kind of warning, the table when something failed."""
+    for problem in verdict.of_state(WARNED):
+        journal.warn(
+            "node_warning",
+            f"{problem.check} on {some(problem.nodes)}: {problem.value}; wanted: {problem.wanted}",
+            nodes=list(problem.nodes),
+        )
+    if verdict.bad_nodes:
+        for line in (headline(verdict), *table(verdict.of_state(FAILED))):
+            journal.note("unfit", line)
+        return
+    facts = [answer.facts for answer in verdict.answers]
+    parts = [f"{_all(facts, 'cpus')} CPUs"]
+    if any("driver" in fact for fact in facts):
+        parts.append(f"{_all(facts, 'gpus')} GPUs, driver {_all(facts, 'driver')}")
+    engines = {answer.engine.get("vllm") for answer in verdict.answers} - {None}
+    parts += [f"vllm {version}" for version in sorted(map(str, engines))]
+    count = len(verdict.answers)
+    text = f"{count} nodes are fit (after {verdict.took_s:.1f} s): {', '.join(parts)}"
+    journal.note("fit", text, took_s=round(verdict.took_s, 3))
+
+
+def _all(facts: list[dict[str, Any]], name: str) -> str:
+    return "/".join(sorted({str(fact.get(name)) for fact in facts}))

@@ -92,7 +92,7 @@ class Job:
         around = self._surroundings(allocation)
         self.supervisor = supervisor = Supervisor(around, journal, self.death)
         journal.enter("preflight")
-        await check_nodes(plan, allocation, supervisor, journal)
+        await check_nodes(self.run, allocation, supervisor, journal)
         journal.enter("start", f"{len(plan.workers)} workers")
         workers = [await supervisor.start(worker, worker.role) for worker in plan.workers]
         sweep = Sweep(self.run, self.run_dir, supervisor, journal)

@@ -141,6 +141,22 @@ class PreflightPlan:
     paths: list[str] = field(default_factory=list)
     executables: list[str] = field(default_factory=list)
     min_free_disk_gb: float = 0.0
+    min_free_memory_gb: float = 0.0
+    cache_dir: str | None = None
+    model: str | None = None
+    model_files: dict[str, int] = field(default_factory=dict)
+    """Bytes of the model's files where the run was submitted; empty where that saw no model."""
+    engine_python: str | None = None
+    """The Python that holds the engine, outside a container."""
+    devices: list[str] = field(default_factory=list)
+    """Network devices that the workers' environment names."""
+    max_clock_skew_s: float = 2.0
+    max_gpu_used_gb: float = 1.0
+    inside: list[Step] = field(default_factory=list)
+    """The preflight's program in the engine's container, one step a node."""
+    on_bad_node: str = "stop"
+    exclude: str | None = None
+    """Nodes that the submission left out, as sbatch --exclude takes them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +166,8 @@ class Plan:
     executor: str
     nodes: int
     gpus_per_node: int
+    segment: int | None = None
+    """Nodes that share one NVLink domain, from the first on; None: not asked of Slurm."""
     served_model: str
     vocab_size: int | None = None
     needs_gpu: bool

@@ -91,8 +91,13 @@ class RunDir:
 
     @property
     def preflight(self) -> Path:
-        """One report per node."""
+        """Files by which driver and nodes see that they share the run directory."""
         return self.path / "preflight"
+
+    @property
+    def preflight_record(self) -> Path:
+        """What every node had and lacked, and how long looking took."""
+        return self.path / "preflight.json"
 
     def log(self, step: str) -> Path:
         """The log of one step."""

@@ -27,7 +27,7 @@ from launcher.preview import PREVIEW_DIR, preview_document, preview_text
 from launcher.provenance import checkout_state, provenance
 from launcher.render import plan_document
 from launcher.schema import LaunchConfig, register
-from launcher.site import settle_paths, site_problems, surroundings
+from launcher.site import model_files, settle_paths, site_problems, surroundings
 from launcher.steps import Surroundings
 from launcher.submit import Submitted, make_run_dir, run_document, submit
 from launcher.validate import check_config
@@ -106,6 +106,7 @@ def _submit(
         provenance(checkout, list(made.overrides)),
     )
     document["warnings"] = list(warnings)
+    document["plan"]["preflight"]["model_files"] = model_files(config)
     submitted = submit(plan, placement, document, run_dir, around, checkout.diff)
     what = "job" if config.cluster.executor == "slurm" else "local job"
     table = shlex.join([Path(around.python).name, "-m", "analysis", "table", str(run_dir)])

@@ -9,7 +9,8 @@ from launcher.engines import ENGINES
 from launcher.placement import Placement, WorkerProcess
 from launcher.plan import Endpoint, LaunchPlan, Point
 from launcher.ports import process_ports
-from launcher.router import router_executable, router_step, worker_url
+from launcher.preflight import preflight_document
+from launcher.router import router_step, worker_url
 from launcher.segment import segment_of
 from launcher.steps import Step, Surroundings, step_document
 
@@ -47,7 +48,7 @@ def plan_document(plan: LaunchPlan, placement: Placement, around: Surroundings) 
         "accuracy": accuracy_document(plan),
         "canary": canary_document(plan),
         "budgets": {**vars(config.cluster.budgets)},
-        "preflight": preflight_document(plan, around),
+        "preflight": preflight_document(plan, placement, around, mounts),
     }
 
 
@@ -173,22 +174,6 @@ def canary_document(plan: LaunchPlan) -> dict[str, Any]:
         "tokens": canary.tokens,
         "prompt_tokens": canary.prompt_tokens,
         "form": form,
-    }
-
-
-def preflight_document(plan: LaunchPlan, around: Surroundings) -> dict[str, Any]:
-    """What every node must have, as far as it is seen outside a container."""
-    config, engine = plan.config, ENGINES[plan.config.engine.kind]
-    paths = [around.code_dir]
-    executables = [around.python, router_executable(plan, around)]
-    if not engine.rehearsal:
-        paths.append(config.model.path)
-        if config.cluster.container.kind == "none" and config.engine.env_dir:
-            executables.append(f"{config.engine.env_dir}/bin/vllm")
-    return {
-        "paths": paths,
-        "executables": executables,
-        "min_free_disk_gb": config.cluster.min_free_disk_gb,
     }
 
 

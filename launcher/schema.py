@@ -58,6 +58,18 @@ class BudgetsConfig:
 
 
 @dataclass
+class PreflightConfig:
+    """What a node must have, looked at on every node before a worker starts (docs/preflight.md)."""
+
+    max_clock_skew_s: float = 2.0
+    """How far a node's clock may be off the driver's, in seconds."""
+    max_gpu_used_gb: float = 1.0
+    """Memory of a GPU that may be in use while none of ours runs, GB."""
+    min_free_memory_gb: float = 4.0
+    """Host memory that must be available, GB."""
+
+
+@dataclass
 class ClusterConfig:
     """One site: where jobs run and what a node is."""
 
@@ -71,6 +83,9 @@ class ClusterConfig:
     """Nodes of one NVLink domain (NVL72: 18 trays of 4 GPUs)."""
     segment: str = "auto"
     """auto | off | a node count. sbatch --segment: nodes that must share one block."""
+    segment_fallback: str = "none"
+    """none | divisor. divisor: where Slurm cannot hold the segment, the next smaller one that
+    divides the node count and cuts no endpoint is asked for; the record says which was used."""
     results_dir: str = "runs"
     """Run directories are made here; must be on a file system that login node and nodes share."""
     python: str | None = None
@@ -95,12 +110,13 @@ class ClusterConfig:
     container: ContainerConfig = field(default_factory=ContainerConfig)
     ports: PortsConfig = field(default_factory=PortsConfig)
     budgets: BudgetsConfig = field(default_factory=BudgetsConfig)
+    preflight: PreflightConfig = field(default_factory=PreflightConfig)
     login_sees_models: bool = True
     """Whether models can be checked where the launcher runs; else the preflight does."""
     cache_dir: str = "/tmp"
     """Node-local folder under which every worker process keeps its own compile caches."""
     min_free_disk_gb: float = 1.0
-    """Free space the preflight wants in the results folder, GB."""
+    """Free space the preflight wants in the results folder and the cache folder, GB."""
 
 
 @dataclass
@@ -300,6 +316,9 @@ class LaunchConfig:
     """false | true (for people) | json (one document on stdout)."""
     check: str = "warn"
     """warn | strict. Errors always stop; warnings are printed, or with strict stop as well."""
+    on_bad_node: str = "stop"
+    """stop | exclude. A node that fails the preflight stops the run; with exclude the job is
+    submitted once more without it, into the same run directory."""
     wait: str = "auto"
     """auto | true | false: stay until the run has ended, follow its log, print the table.
     auto: yes on `local`, no on Slurm."""

@@ -63,6 +63,16 @@ def site_problems(config: LaunchConfig, around: Surroundings) -> Iterator[str]:
         )
 
 
+def model_files(config: LaunchConfig) -> dict[str, int]:
+    """Bytes of the model's files as seen here, for the preflight to compare; empty unseen."""
+    folder = Path(config.model.path)
+    rehearsal = ENGINES[config.engine.kind].rehearsal
+    if rehearsal or not config.cluster.login_sees_models or not folder.is_dir():
+        return {}
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+
 def _model(config: LaunchConfig) -> Iterator[str]:
     path = Path(config.model.path)
     remedy = (

@@ -98,6 +98,10 @@ def words(config: LaunchConfig) -> Iterator[str]:
     )
     yield from choice("canary.form", config.canary.form, ("auto", "exact", "band"))
     yield from choice("check", config.check, ("warn", "strict"))
+    yield from choice("on_bad_node", config.on_bad_node, ("stop", "exclude"))
+    yield from choice(
+        "cluster.segment_fallback", config.cluster.segment_fallback, ("none", "divisor")
+    )
     yield from choice("wait", config.wait.lower(), ("auto", "true", "false"))
     yield from choice("dry_run", config.dry_run.lower(), ("false", "true", "json"))
 

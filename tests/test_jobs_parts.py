@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ from jobs.engines.dialect import Answer, EngineCounters
 from jobs.environment import step_environment
 from jobs.errors import JobError
 from jobs.guard import follow
-from jobs.node_checks import domain_problems, listeners_on
 from jobs.pairs import rounds
-from jobs.preflight import nvlink_domains, port_problems
 from jobs.records import RecordError
 from jobs.result_file import error_counts, failed_requests, latency, read_result
 from jobs.run_file import read_run
@@ -34,7 +31,7 @@ from jobs.state_check import (
     logit_ulp,
 )
 from jobs.tokens import fill, token_values
-from tests.fakes_jobs import free_ports, pair_run
+from tests.fakes_jobs import pair_run
 
 NODES = [Node(index=i, name=f"gb{i}", address=f"10.0.0.{i}") for i in range(12)]
 VALUES = token_values(NODES, Path("/runs/r1"), "r1")
@@ -295,61 +292,6 @@ def test_the_band_is_measured_in_steps_of_the_logits() -> None:
     assert judge_band([checked(near)] * 10, 0.0625)[0]
     assert judge_band([checked(near)] * 9 + [checked(far)], 0.0625)[0]
     assert not judge_band([checked(near)] * 8 + [checked(far)] * 2, 0.0625)[0]
-
-
-def test_a_taken_port_is_reported_with_its_owner_in_the_plan() -> None:
-    (port,) = free_ports(1)
-    wanted = [{"owner": "prefill0", "what": "http", "port": port}]
-    assert list(port_problems("127.0.0.3", wanted)) == []
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.3", port))
-        holder.listen()
-        (problem,) = port_problems("127.0.0.3", wanted)
-        assert f"port {port} of prefill0 (http)" in problem
-        assert list(port_problems("127.0.0.4", wanted)) == []
-
-
-def test_a_foreign_address_is_reported() -> None:
-    (problem,) = port_problems("192.0.2.1", [])
-    assert "no address of this node" in problem
-
-
-def test_every_listener_of_a_node_is_checked_once(tmp_path: Path) -> None:
-    document = pair_run(prefill_dp=2)
-    plan = read_run(write(tmp_path, document)).plan
-    found = listeners_on(NODES[0], plan, dict(VALUES))
-    assert [(entry["owner"], entry["what"]) for entry in found] == [
-        ("router", "http"),
-        ("prefill0", "http"),
-        ("prefill0", "nixl side channel rank 0"),
-        ("prefill0", "nixl side channel rank 1"),
-    ]
-
-
-SMI = """
-    Fabric
-        State                             : Completed
-        CliqueId                          : {clique}
-        ClusterUUID                       : {uuid}
-"""
-
-
-def test_nvlink_domains_are_read_and_an_empty_fabric_is_none() -> None:
-    text = SMI.format(clique=3, uuid="aaaa-1")
-    assert nvlink_domains(text + text) == ["aaaa-1/3"]
-    assert nvlink_domains(SMI.format(clique=0, uuid="00000000-0000-0000-0000-000000000000")) == []
-    assert nvlink_domains(SMI.format(clique="N/A", uuid="N/A")) == []
-
-
-def test_nodes_of_two_nvlink_domains_are_named() -> None:
-    reports = [
-        {"node": "gb200-01", "facts": {"nvlink_domains": ["aaaa/1"]}},
-        {"node": "gb200-19", "facts": {"nvlink_domains": ["aaaa/2"]}},
-    ]
-    (problem,) = domain_problems(reports)
-    assert "aaaa/1: gb200-01" in problem
-    assert "aaaa/2: gb200-19" in problem
-    assert domain_problems(reports[:1]) == []
 
 
 def test_the_guard_remembers_who_is_left() -> None:

@@ -220,8 +220,12 @@ def test_all_preflight_problems_of_all_nodes_come_in_one_error(tmp_path: Path) -
     run_dir = finish(tmp_path / "run", document, code=1)
     cause = outcome(run_dir)["cause"]
     assert outcome(run_dir)["phase"] == "preflight"
-    assert cause.count("/no/such/model does not exist here") == 2
-    assert cause.count("no-such-program is not an executable here") == 2
+    assert "2 of 2 nodes not fit: paths: 2 nodes, programs: 2 nodes" in cause
+    assert "/no/such/model not there" in cause
+    assert "no-such-program not to be run" in cause
+    kept = json.loads(run_dir.preflight_record.read_text())
+    assert kept["fit"] is False
+    assert [node["checks"]["paths"]["state"] for node in kept["nodes"].values()] == ["failed"] * 2
     assert [e for e in events(run_dir) if e.get("step") == "prefill0"] == []
 
 

@@ -122,6 +122,38 @@ def test_a_run_on_slurm_resolves_nodes_once_and_cleans_the_environment(
     assert left_over(run_dir) == []
 
 
+NODE_TROUBLES = {
+    "silent": ("sleep 60", "no answer within 4 s; last said: it was checking model files"),
+    "garbage": ("echo 'PREFLIGHT-REPORT {torn'; exit 0", "garbage instead of a report"),
+    "no such program": ("echo 'No module named jobs'; exit 1", "No module named jobs"),
+    "srun's own words": (
+        "echo 'srun: error: Task launch for StepId=77.1 failed on node gb200-02'; exit 1",
+        "Task launch for StepId=77.1 failed",
+    ),
+}
+
+
+@pytest.mark.parametrize(("does", "words"), NODE_TROUBLES.values(), ids=NODE_TROUBLES)
+def test_a_node_without_an_answer_is_named_and_the_others_are_still_told(
+    tmp_path: Path, slurm: Path, does: str, words: str
+) -> None:
+    spoilt = f'case "$*" in *nodelist=gb200-02*) echo checking model files; {does};; esac\n'
+    (slurm / "srun").write_text(SRUN.replace("while", f"{spoilt}while", 1))
+    run_dir = slurm_run(tmp_path / "run", points=())
+    document = json.loads(run_dir.run_json.read_text())
+    document["plan"]["budgets"]["preflight_s"] = 4
+    run_dir.run_json.write_text(json.dumps(document))
+    begin = time.monotonic()
+    assert start(run_dir, slurm).wait(timeout=40) == 1
+    assert time.monotonic() - begin < 30
+    assert outcome(run_dir)["phase"] == "preflight"
+    assert words in outcome(run_dir)["cause"]
+    kept = json.loads(run_dir.preflight_record.read_text())["nodes"]
+    assert kept["gb200-02"]["checks"]["answer"]["state"] == "failed"
+    assert kept["gb200-01"]["checks"]["ports"]["state"] == "ok"
+    assert left_over(run_dir) == []
+
+
 def test_sigterm_near_the_jobs_end_is_a_time_out(tmp_path: Path, slurm: Path) -> None:
     run_dir = slurm_run(tmp_path / "run", decode_more=("--start-s", "30"))
     end = int(time.time()) + 60

@@ -1,0 +1,98 @@
+"""The run directory as this node sees it, room on disks, files and programs of the plan."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jobs.preflight.finding import Found, failed, passed, reason
+
+GB = 1e9
+PATIENCE_S = 1.5
+"""How long a file that the driver wrote a moment ago may take to show here."""
+
+
+def storage_checks(spec: dict[str, Any]) -> Iterator[Found]:
+    """Shared directory, disks, paths, executables."""
+    yield shared_check(spec)
+    yield from _room(spec)
+    missing = [path for path in spec["paths"] if not Path(path).exists()]
+    if missing:
+        yield failed("paths", f"{', '.join(missing)} not there", "there: on a shared file system")
+    else:
+        yield passed("paths", f"{len(spec['paths'])} there")
+    lacking = [program for program in spec["executables"] if not shutil.which(program)]
+    if lacking:
+        yield failed("programs", f"{', '.join(lacking)} not to be run", "executable here")
+    else:
+        yield passed("programs", f"{len(spec['executables'])} to be run")
+
+
+def shared_check(spec: dict[str, Any]) -> Found:
+    """The driver's file is read here, and a file of this node's own is left for the driver.
+
+    A node-local folder under the same path, or a stale mount, has another content or none.
+    """
+    folder = Path(spec["run_dir"], "preflight")
+    wanted = f"the driver's own {folder.parent}, writable"
+    token = folder / spec["token_file"]
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            said = token.read_text(encoding="utf-8")
+            break
+        except FileNotFoundError:
+            if time.monotonic() > until:
+                what = "another folder (node-local?)" if folder.parent.is_dir() else "no folder"
+                return failed("shared directory", f"{what} under that path", wanted)
+            time.sleep(0.1)
+        except OSError as error:
+            return failed("shared directory", f"{token.name}: {reason(error)}", wanted)
+    if said != spec["token"]:
+        return failed("shared directory", "the driver's file has another content here", wanted)
+    try:
+        _leave(folder / spec["own_file"], spec["token"])
+    except OSError as error:
+        return failed("shared directory", f"not writable: {reason(error)}", wanted)
+    return passed("shared directory", "the driver's")
+
+
+def _leave(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, text.encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _room(spec: dict[str, Any]) -> Iterator[Found]:
+    """Free space of the run directory and of the node-local cache, which must be writable."""
+    least = spec["min_free_disk_gb"]
+    folders = {"run directory's disk": spec["run_dir"], "cache": spec["cache_dir"]}
+    for check, folder in folders.items():
+        if not folder:
+            continue
+        try:
+            free = round(shutil.disk_usage(_existing(folder)).free / GB, 1)
+        except OSError as error:
+            yield failed(check, f"{folder}: {reason(error)}", "a folder")
+            continue
+        if check == "cache" and not os.access(_existing(folder), os.W_OK | os.X_OK):
+            yield failed(check, f"{folder}: not writable", "writable: compile caches go there")
+        elif free < least:
+            yield failed(check, f"{folder}: {free} GB free", f"{least} GB")
+        else:
+            yield passed(check, f"{free} GB free", f"{least} GB")
+
+
+def _existing(folder: str) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    path = Path(folder)
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
