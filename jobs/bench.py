@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,14 +66,25 @@ class Sweep:
                     self.journal.note("prepared", text, step=point.step.name)
             await asyncio.sleep(POLL_S)
 
-    async def measure(self, deployment: Deployment) -> None:
-        """Every point that has no record yet."""
+    async def measure(
+        self, deployment: Deployment, expecting: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        """Every point that has no record yet; JobError after a point without a single answer.
+
+        `expecting` is entered while a point's requests are under way.
+        """
         for point in self.planned():
             self.journal.enter(f"point {point.name}")
             await self._wait_ready(point)
-            record = await self._measure(point, deployment)
+            record = await self._measure(point, deployment, expecting)
             write_json(self.run_dir.point(point.index, point.concurrency), to_json(record))
             self._tell(point, record)
+            if record.completed == 0 and record.failed > 0:
+                raise JobError(
+                    f"all {record.failed} requests of {point.name} failed ({record.errors}); the "
+                    "deployment does not serve any more, later points are not tried; log: "
+                    f"{self.clients[point.name].running.log}"
+                )
 
     async def _wait_ready(self, point: Point) -> None:
         """Until the client is prepared; the GPUs idle meanwhile, so the time is told."""
@@ -90,7 +103,12 @@ class Sweep:
             text = f"the deployment idled {idle:.1f} s for the client's prompts"
             self.journal.warn("idle", text, idle_s=round(idle, 1))
 
-    async def _measure(self, point: Point, deployment: Deployment) -> BenchPoint:
+    async def _measure(
+        self,
+        point: Point,
+        deployment: Deployment,
+        expecting: Callable[[], AbstractContextManager[None]],
+    ) -> BenchPoint:
         client = self.clients[point.name]
         result = self.run_dir.path / point.result
         result.unlink(missing_ok=True)
@@ -100,8 +118,9 @@ class Sweep:
         write_text(self.gate(point, "go"), "go\n")
         budget = self.run.plan.budgets.point_s
         try:
-            async with asyncio.timeout(budget):
-                code = await client.wait()
+            with expecting():
+                async with asyncio.timeout(budget):
+                    code = await client.wait()
         except TimeoutError:
             raise JobError(
                 f"point {point.name} is not done within budgets.point_s = {budget:.0f} s; "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +26,8 @@ class LogReader:
         """Whole lines that arrived; a log that is not there yet has none."""
         try:
             with self._path.open("rb") as stream:
+                if stream.seek(0, 2) < self.offset:
+                    self.offset, self._rest = 0, ""  # it was cut (LogLimit)
                 stream.seek(self.offset)
                 data = stream.read()
         except OSError:
@@ -44,7 +48,7 @@ def last_lines(
     try:
         with path.open("rb") as stream:
             size = stream.seek(0, 2)
-            stream.seek(max(offset, size - TAIL_BYTES))
+            stream.seek(max(offset if offset <= size else 0, size - TAIL_BYTES))
             text = stream.read().decode("utf-8", "replace")
     except OSError as error:
         return [f"(no log: {error})"]
@@ -55,3 +59,36 @@ def last_lines(
     if first is not None and first not in tail:
         tail = [first, "...", *tail[2:]]
     return tail
+
+
+class LogLimit:
+    """Keeps one process's logs below a limit: of a longer one the beginning and the end stay.
+
+    The process appends to a file it keeps open, so the file is copied away and cut to nothing.
+    A third of the limit stays as `<name>.first.log`, the last as `<name>.log`, and what came
+    just before that as `<name>.before.log`; what lies between them is gone, and the log says so.
+    """
+
+    def __init__(self, path: Path, limit_bytes: float) -> None:
+        self._path = path
+        self._part = max(4096, int(limit_bytes / 3))
+        self.first = path.with_name(f"{path.stem}.first.log")
+        self.before = path.with_name(f"{path.stem}.before.log")
+        self.cuts = 0
+
+    def look(self) -> bool:
+        """Whether the log had to be cut now."""
+        try:
+            if self._path.stat().st_size <= self._part:
+                return False
+        except OSError:
+            return False
+        aside = self.before if self.cuts else self.first
+        shutil.copyfile(self._path, aside)
+        aside.chmod(0o600)
+        os.truncate(self._path, 0)
+        self.cuts += 1
+        said = f"--- log cut here ({self.cuts}): cluster.log_limit_mb; its beginning: {self.first}"
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(said + " ---\n")
+        return True

@@ -17,11 +17,18 @@ from jobs.engines import dialect_of
 from jobs.environment import step_environment
 from jobs.errors import JobError
 from jobs.events import Journal
+from jobs.hang_watch import HangWatch
+from jobs.housekeeping import keep_house
 from jobs.node_checks import check_nodes
 from jobs.outcome import Ending, await_end, listen_for_stop, write_outcome
 from jobs.probing import Http
 from jobs.records import Outcome, Teardown
-from jobs.rendezvous import Deployment, wait_for_router, wait_for_workers
+from jobs.rendezvous import (
+    Deployment,
+    first_token_through_router,
+    wait_for_router,
+    wait_for_workers,
+)
 from jobs.run_spec import RunSpec
 from jobs.slurm_steps import SlurmSteps
 from jobs.store import RunDir, write_json, write_text
@@ -97,32 +104,45 @@ class Job:
         workers = [await supervisor.start(worker, worker.role) for worker in plan.workers]
         sweep = Sweep(self.run, self.run_dir, supervisor, journal)
         await sweep.prepare()
-        telling = asyncio.create_task(sweep.tell_ready())
+        beside = [
+            asyncio.create_task(sweep.tell_ready()),
+            asyncio.create_task(keep_house(supervisor, plan.log_limit_mb, journal, self.death)),
+        ]
         try:
             async with Http(around.secret) as http:
                 deployment = Deployment(plan, around.dialect, http, dict(around.tokens))
                 await wait_for_workers(deployment, workers, supervisor, journal)
-                await self._measure(deployment, supervisor, sweep)
+                watched = {worker.step.name: worker for worker in workers}
+                if plan.router:
+                    journal.enter("router")
+                    router = await supervisor.start(plan.router, "router")
+                    watched[plan.router.name] = router
+                    await wait_for_router(deployment, journal)
+                watch = HangWatch(deployment, watched, journal, self.death)
+                with watch.looking():
+                    await self._measure(deployment, supervisor, sweep, watch)
         finally:
-            telling.cancel()
-            with suppress(asyncio.CancelledError):
-                await telling
+            for task in beside:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         journal.enter("done", "all points and repeats are written")
 
-    async def _measure(self, deployment: Deployment, supervisor: Supervisor, sweep: Sweep) -> None:
-        """Router, canary, points, accuracy."""
+    async def _measure(
+        self, deployment: Deployment, supervisor: Supervisor, sweep: Sweep, watch: HangWatch
+    ) -> None:
+        """Canary, points, accuracy."""
         journal, plan = self.journal, self.run.plan
-        if plan.router:
-            journal.enter("router")
-            await supervisor.start(plan.router, "router")
-            await wait_for_router(deployment, journal)
         journal.enter("canary")
-        await run_canary(deployment, self.run_dir, journal)
-        await sweep.measure(deployment)
+        report = await run_canary(deployment, self.run_dir, journal)
+        if report["verdict"] == "skipped":
+            await first_token_through_router(deployment)
+        await sweep.measure(deployment, watch.expecting_tokens)
         if plan.accuracy:
             journal.enter("accuracy")
             secret = supervisor.around.secret
-            await measure_accuracy(self.run, deployment, self.run_dir, secret, journal)
+            with watch.expecting_tokens():
+                await measure_accuracy(self.run, deployment, self.run_dir, secret, journal)
 
     async def _allocate(self) -> Allocation:
         """The nodes, once and for all; written to allocation.json."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from types import TracebackType
 from typing import Any, Self
@@ -13,7 +14,14 @@ QUICK_S = 5.0
 
 
 class AskError(Exception):
-    """A question without a good answer; the text has the URL, the status and what came back."""
+    """A question without a good answer; the text has the URL, the status and what came back.
+
+    `refused` when nothing listens there (any more).
+    """
+
+    def __init__(self, text: str, *, refused: bool = False) -> None:
+        super().__init__(text)
+        self.refused = refused
 
 
 class Http:
@@ -69,6 +77,9 @@ class Http:
                 text = await response.text(errors="replace")
         except TimeoutError as error:
             raise AskError(f"{method} {url}: no answer within {timeout_s:.0f} s") from error
+        except aiohttp.ClientConnectorError as error:
+            refused = error.os_error.errno == errno.ECONNREFUSED
+            raise AskError(f"{method} {url}: {error}", refused=refused) from error
         except aiohttp.ClientError as error:
             raise AskError(f"{method} {url}: {error or type(error).__name__}") from error
         if response.status != 200:
@@ -85,10 +96,23 @@ def _decoded(url: str, text: str) -> Any:
 
 async def accepts_tcp(host: str, port: int, timeout_s: float = 2.0) -> bool:
     """Whether something listens there."""
+    return await greeting_of(host, port, 0, timeout_s) is not None
+
+
+async def greeting_of(host: str, port: int, count: int, timeout_s: float = 2.0) -> bytes | None:
+    """The first `count` bytes a listener says unasked (fewer where it says less in time); None
+    where nothing listens."""
     try:
         async with asyncio.timeout(timeout_s):
-            _, writer = await asyncio.open_connection(host, port)
+            reader, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError):
-        return False
-    writer.close()
-    return True
+        return None
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await reader.readexactly(count)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    except (OSError, TimeoutError):
+        return b""
+    finally:
+        writer.close()

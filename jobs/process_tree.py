@@ -23,6 +23,7 @@ class Process:
     group: int
     session: int
     started: int
+    state: str = ""
 
 
 def living() -> dict[int, Process]:
@@ -44,7 +45,7 @@ def _read(entry: Path) -> Process | None:
     if state in ("Z", "X"):
         return None
     parent, group, session = (int(field) for field in fields[:3])
-    return Process(int(entry.name), parent, group, session, int(fields[18]))
+    return Process(int(entry.name), parent, group, session, int(fields[18]), state)
 
 
 def members(leaders: Iterable[int], mark: str) -> list[Process]:
@@ -73,6 +74,14 @@ def members(leaders: Iterable[int], mark: str) -> list[Process]:
 def has_group(leader: int) -> bool:
     """Whether anybody is left in the group or session that `leader` led."""
     return any(leader in (process.group, process.session) for process in living().values())
+
+
+def stopped(leader: int) -> int | None:
+    """A process in `leader`'s group that was halted by a signal; None when there is none."""
+    for process in living().values():
+        if process.group == leader and process.state in ("T", "t"):
+            return process.pid
+    return None
 
 
 def _has_mark(pid: int, mark: str) -> bool:

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 
 from jobs.engines.dialect import Dialect
-from jobs.errors import JobError
+from jobs.errors import HungError, JobError
 from jobs.events import Journal
-from jobs.probing import AskError, Http, accepts_tcp
+from jobs.probing import AskError, Http, greeting_of
 from jobs.prometheus import parse_metrics
 from jobs.run_spec import Plan, Worker
 from jobs.startup import Progresses
@@ -73,12 +73,30 @@ async def wait_for_workers(
             now = time.monotonic()
             progress.look(now, list(lacks))
             budget = plan.budgets.start_s
-            quiet = now - progress.moved_at(lacks)
+            quiet = now - progress.wrote_at(lacks)
             if now - begun > budget and (quiet > QUIET_S or now - begun > STRETCH * budget):
-                raise JobError(_too_late(now - begun, budget, lacks, progress))
+                raise HungError(_too_late(now - begun, budget, lacks, progress))
+            if stalled := _stalled(now, plan, lacks, progress):
+                raise HungError(stalled)
     finally:
         for task in tasks:
             task.cancel()
+
+
+def _stalled(now: float, plan: Plan, lacks: dict[str, str], progress: Progresses) -> str | None:
+    """A worker whose whole endpoint made no progress for longer than its phase may take."""
+    for name in lacks:
+        own = progress.all[name]
+        budget = plan.budgets.stall.get(f"{own.phase}_s")
+        quiet = now - progress.moved_at(plan.endpoint_of(name))
+        if budget is not None and quiet > budget:
+            return (
+                f"{own.watched.about} hangs in its start-up: no progress for {quiet:.0f} s at "
+                f"{own} (budgets.stall.{own.phase}_s = {budget:.0f}); it lacks: {lacks[name]}; "
+                f"last said: {own.last_line[:300]}; log: {own.watched.running.log}; what to try: "
+                "look at what it waits for there; where that is only slow, raise this budget"
+            )
+    return None
 
 
 def _too_late(after: float, budget: float, lacks: dict[str, str], progress: Progresses) -> str:
@@ -99,8 +117,14 @@ async def lacking(deployment: Deployment, worker: Worker, supervisor: Supervisor
     """What a worker still lacks; None when it is ready."""
     address = supervisor.around.nodes[worker.node].address
     for port in worker.side_channels:
-        if not await accepts_tcp(address, port):
+        greeting = await greeting_of(address, port, deployment.dialect.side_channel_greeting_bytes)
+        if greeting is None:
             return f"side channel {address}:{port} does not listen"
+        if not deployment.dialect.is_side_channel(greeting):
+            return (
+                f"{address}:{port} should be its side channel, but what listens there does not "
+                f"speak its protocol (first bytes {greeting!r}): another program has the port"
+            )
     if worker.url is None:
         return None
     plan, dialect, http = deployment.plan, deployment.dialect, deployment.http
@@ -161,3 +185,23 @@ async def wait_for_router(deployment: Deployment, journal: Journal) -> None:
             f"{plan.budgets.router_s:.0f} s; last: {last}; log: logs/router.log"
         ) from None
     journal.note("ready", f"answers at {url} after {time.monotonic() - begun:.1f} s", step="router")
+
+
+async def first_token_through_router(deployment: Deployment) -> None:
+    """One token as clients ask for it, where no canary has sent any; JobError without one."""
+    dialect, plan = deployment.dialect, deployment.plan
+    body = dialect.plain(plan.served_model, list(range(20, 36)), 1)
+    url = deployment.base_url + dialect.completions_path
+    try:
+        try:
+            payload = await deployment.http.post(url, body, FIRST_TOKEN_S)
+        except AskError as error:
+            if not dialect.is_first_contact_failure(str(error)):
+                raise
+            payload = await deployment.http.post(url, body, FIRST_TOKEN_S)
+        answer = dialect.read_answer(payload)
+    except (AskError, ValueError) as error:
+        said = f"no token comes through the router: {error}; log: logs/router.log"
+        raise JobError(said) from error
+    if not answer.tops:
+        raise JobError(f"{url} answered without a token; log: logs/router.log")

@@ -132,6 +132,10 @@ class Budgets:
     point_s: float
     accuracy_s: float
     teardown_s: float = 12.0
+    no_token_s: float = 300.0
+    no_answer_s: float = 60.0
+    stall: dict[str, float] = field(default_factory=dict)
+    """By `<phase>_s`; a start-up phase that is not in it may take all of start_s."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,10 +184,20 @@ class Plan:
     canary: CanaryPlan
     budgets: Budgets
     preflight: PreflightPlan
+    log_limit_mb: float = 300.0
 
     def with_role(self, role: str) -> list[Worker]:
         """The workers of one role."""
         return [worker for worker in self.workers if worker.role == role]
+
+    def endpoint_of(self, name: str) -> list[str]:
+        """Names of all processes of the endpoint that the worker `name` belongs to."""
+        own = next(worker for worker in self.workers if worker.name == name)
+        return [
+            worker.name
+            for worker in self.workers
+            if (worker.role, worker.endpoint) == (own.role, own.endpoint)
+        ]
 
     def ranks_behind(self, worker: Worker) -> int:
         """How many ranks answer at this worker's URL: its own and its headless followers'."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from jobs.engines.dialect import Dialect
@@ -9,9 +10,13 @@ from jobs.events import Journal
 from jobs.logs import LogReader
 from jobs.supervisor import Watched
 
+NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
+KINDS_LIMIT = 5000
+"""Kinds of log lines remembered; a log with more of them is no start-up's."""
+
 
 class Progress:
-    """One worker's start-up: furthest phase, percent within it, and when it last moved."""
+    """One worker's start-up: furthest phase, percent within it, and when it last moved on."""
 
     def __init__(self, watched: Watched, dialect: Dialect, now: float) -> None:
         self.watched = watched
@@ -21,26 +26,42 @@ class Progress:
         self.phase = dialect.phases[0]
         self.percent: int | None = None
         self.moved_at = now
+        self.wrote_at = now
         self.last_line = ""
+        self._kinds: set[str] = set()
 
     def look(self, now: float) -> bool:
         """Reads what is new; whether the phase changed. Several ranks share a log, so a phase
         never goes back."""
         before, offset = self.phase, self._reader.offset
-        order = list(self._dialect.phases)
         for line in self._reader.new_lines():
             self.last_line = line.strip() or self.last_line
-            mark = self._dialect.start_up(line)
-            if mark and order.index(mark.phase) >= order.index(self.phase):
-                self.percent = (
-                    mark.percent
-                    if mark.percent is not None or mark.phase != self.phase
-                    else self.percent
-                )
-                self.phase = mark.phase
+            if self._is_new(line) | self._is_further(line):
+                self.moved_at = now
         if self._reader.offset != offset:
-            self.moved_at = now
+            self.wrote_at = now
         return self.phase != before
+
+    def _is_new(self, line: str) -> bool:
+        """Whether this kind of line, numbers aside, comes for the first time: a complaint that
+        is repeated for ever is no progress."""
+        kind = NUMBER.sub("#", line)
+        if kind in self._kinds or len(self._kinds) >= KINDS_LIMIT:
+            return False
+        self._kinds.add(kind)
+        return True
+
+    def _is_further(self, line: str) -> bool:
+        """Takes over phase and percent of a line; whether they say more than before."""
+        order = self._dialect.phases
+        mark = self._dialect.start_up(line)
+        if mark is None or order.index(mark.phase) < order.index(self.phase):
+            return False
+        before = (self.phase, self.percent)
+        if mark.percent is not None or mark.phase != self.phase:
+            self.percent = mark.percent
+        self.phase = mark.phase
+        return (self.phase, self.percent) != before
 
     def __str__(self) -> str:
         return f"{self.phase} {self.percent} %" if self.percent is not None else self.phase
@@ -78,6 +99,10 @@ class Progresses:
                 f"{ready} of {len(self.all)} ready after {now - self._begun:.0f} s; {shown}",
             )
 
-    def moved_at(self, names: Iterable[str]) -> float:
+    def wrote_at(self, names: Iterable[str]) -> float:
         """When one of these last wrote to its log."""
+        return max((self.all[name].wrote_at for name in names), default=self._begun)
+
+    def moved_at(self, names: Iterable[str]) -> float:
+        """When one of these last made progress."""
         return max((self.all[name].moved_at for name in names), default=self._begun)

@@ -47,6 +47,8 @@ class Watched:
     step: Step
     role: str
     running: Running
+    about: str
+    """Step, role and node, for messages."""
     should_live: bool = True
 
     async def wait(self) -> int:
@@ -83,16 +85,21 @@ class Supervisor:
         command = [fill(word, self.around.tokens) for word in step.command]
         log = self.around.run_dir.logs / Path(step.log).name
         running = await start(step.name, command, self.around.env, log)
-        watched = Watched(step, role, running)
+        node = self.around.nodes[step.node]
+        about = f"{step.name} ({role}) on node {node.name} ({node.address})"
+        watched = Watched(step, role, running, about)
         self._watched.append(watched)
         await self._guard.add(running.pid)
-        node = self.around.nodes[step.node]
         text = f"{role} started on {node.name} ({node.address}), pid {running.pid}"
         self._journal.note("started", text, step=step.name, pid=running.pid, node=node.name)
         task = asyncio.create_task(self._watch(watched))
         self._watchers.add(task)
         task.add_done_callback(self._watchers.discard)
         return watched
+
+    def watched(self) -> list[Watched]:
+        """All steps that were started and are not known to be gone."""
+        return list(self._watched)
 
     async def _watch(self, watched: Watched) -> None:
         code = await watched.wait()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.plan import ROLE_ORDER
-from launcher.schema import BudgetsConfig, LaunchConfig
+from launcher.schema import BudgetsConfig, LaunchConfig, StallConfig
 
 RELEASE = re.compile(r"\d+\.\d+\.\d+\S*")
 MAX_STREAMS = 1_000_000
@@ -30,7 +30,13 @@ OWNED_ROUTER = frozenset(
 ROUTER_POLICIES = ("round_robin", "random", "power_of_two", "consistent_hash", "cache_aware")
 DAY_S = 86400.0
 NUMBERS: tuple[tuple[str, float, float], ...] = (
-    *((f"cluster.budgets.{key}", 1, 30 * DAY_S) for key in vars(BudgetsConfig())),
+    *(
+        (f"cluster.budgets.{key}", 1, 30 * DAY_S)
+        for key, value in vars(BudgetsConfig()).items()
+        if isinstance(value, float)
+    ),
+    *((f"cluster.budgets.stall.{key}", 1, 30 * DAY_S) for key in vars(StallConfig())),
+    ("cluster.log_limit_mb", 1, 1e6),
     ("cluster.cpus_per_node", 1, 4096),
     ("cluster.gpus_per_node", 1, 64),
     ("cluster.nvlink_domain_nodes", 1, 4096),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from launcher.clients import base_url, client_name, client_step, result_path
@@ -47,7 +48,8 @@ def plan_document(plan: LaunchPlan, placement: Placement, around: Surroundings) 
         "points": [_point_document(point, plan, around, mounts) for point in plan.points],
         "accuracy": accuracy_document(plan),
         "canary": canary_document(plan),
-        "budgets": {**vars(config.cluster.budgets)},
+        "budgets": asdict(config.cluster.budgets),
+        "log_limit_mb": config.cluster.log_limit_mb,
         "preflight": preflight_document(plan, placement, around, mounts),
     }
 

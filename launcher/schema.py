@@ -44,6 +44,22 @@ class PortsConfig:
 
 
 @dataclass
+class StallConfig:
+    """Seconds an endpoint may spend in one start-up phase without any progress, before it counts
+    as hung. Progress is a later phase, more per cent, or a log line of a kind not seen before."""
+
+    launch_s: float = 300.0
+    import_s: float = 600.0
+    config_s: float = 600.0
+    engine_s: float = 900.0
+    weights_s: float = 900.0
+    compile_s: float = 1800.0
+    kv_s: float = 900.0
+    graphs_s: float = 1800.0
+    ready_s: float = 900.0
+
+
+@dataclass
 class BudgetsConfig:
     """Seconds each phase may take; start-up extends while progress is seen."""
 
@@ -55,6 +71,13 @@ class BudgetsConfig:
     point_s: float = 7200.0
     accuracy_s: float = 7200.0
     teardown_s: float = 12.0
+    """From the first signal to nothing left: TERM for 60 % of it, then KILL."""
+    no_token_s: float = 300.0
+    """Longest time without one token from any engine while a point or the accuracy runs."""
+    no_answer_s: float = 60.0
+    """Longest time that an engine's metrics or the router may not answer, and that an engine's
+    token counters may stand still while it has running requests."""
+    stall: StallConfig = field(default_factory=StallConfig)
 
 
 @dataclass
@@ -115,6 +138,8 @@ class ClusterConfig:
     """Whether models can be checked where the launcher runs; else the preflight does."""
     cache_dir: str = "/tmp"
     """Node-local folder under which every worker process keeps its own compile caches."""
+    log_limit_mb: float = 300.0
+    """Size of one process's logs, MB; of a longer one the beginning and the end are kept."""
     min_free_disk_gb: float = 1.0
     """Free space the preflight wants in the results folder and the cache folder, GB."""
 

@@ -231,7 +231,7 @@ def test_all_preflight_problems_of_all_nodes_come_in_one_error(tmp_path: Path) -
 
 def test_a_start_that_makes_no_progress_names_who_is_missing(tmp_path: Path) -> None:
     document = pair_run(points=(), decode_more=("--start-s", "60"))
-    document["plan"]["budgets"]["start_s"] = 1
+    document["plan"]["budgets"]["start_s"] = 6
     run_dir = finish(tmp_path / "run", document, code=1)
     cause = outcome(run_dir)["cause"]
     assert "1 of 2 workers are not ready" in cause

@@ -42,6 +42,15 @@ class EngineCounters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """One engine now: its requests, and all tokens it has read or made since start."""
+
+    running: float
+    waiting: float
+    tokens: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """A completion: token ids, per token the log probabilities of its candidates, hand-over."""
 
@@ -66,6 +75,8 @@ class Dialect(Protocol):
     @property
     def phases(self) -> Sequence[str]: ...
     @property
+    def side_channel_greeting_bytes(self) -> int: ...
+    @property
     def causes(self) -> Sequence[Cause]: ...
 
     def start_up(self, line: str) -> StartUp | None:
@@ -85,6 +96,12 @@ class Dialect(Protocol):
 
     def counters(self, samples: Sequence[Sample], engine: str | None = None) -> EngineCounters:
         """Counters of one engine, or summed over all."""
+
+    def loads(self, page: str) -> dict[str, Load]:
+        """Every engine's load on a metrics page, by engine label; cheap on long pages."""
+
+    def is_side_channel(self, greeting: bytes) -> bool:
+        """Whether a listener that says this unasked can be a side channel of this engine."""
 
     def plain(self, model: str, prompt: Sequence[int], tokens: int) -> dict[str, Any]:
         """A greedy completion of exactly `tokens` tokens, with candidates."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.engines.dialect import Answer, EngineCounters, StartUp
+from jobs.engines.dialect import Answer, EngineCounters, Load, StartUp
 from jobs.engines.vllm_logs import CAUSES, MARKS, NOISE, PERCENT, PHASES
-from jobs.prometheus import Sample
+from jobs.prometheus import Sample, parse_metrics
 
 TOP = 20
 """Candidates per token: vLLM's own limit of logprobs."""
@@ -30,6 +30,13 @@ NAMES: dict[str, tuple[str, dict[str, str]]] = {
 }
 """Failed notifications are a subset of failed transfers and are not added to them."""
 
+LOAD_NAMES = (
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "vllm:prompt_tokens_total",
+    "vllm:generation_tokens_total",
+)
+
 
 class VllmDialect:
     """Dialect of `vllm serve`, and of stand-ins that speak like it."""
@@ -39,6 +46,7 @@ class VllmDialect:
     metrics_path = "/metrics"
     completions_path = "/v1/completions"
     phases: Sequence[str] = PHASES
+    side_channel_greeting_bytes = 10
     causes = CAUSES
 
     def start_up(self, line: str) -> StartUp | None:
@@ -81,6 +89,28 @@ class VllmDialect:
             ]
             values[field] = sum(fitting) if fitting else None
         return EngineCounters(**values)
+
+    def loads(self, page: str) -> dict[str, Load]:
+        """num_requests_running and _waiting, and the sum of the two token counters."""
+        lines = [line for line in page.splitlines() if line.startswith(LOAD_NAMES)]
+        sums: dict[str, dict[str, float]] = {}
+        for sample in parse_metrics("\n".join(lines)):
+            engine = sums.setdefault(sample.labels.get("engine", "0"), {})
+            engine[sample.name] = engine.get(sample.name, 0.0) + sample.value
+        running, waiting, *tokens = LOAD_NAMES
+        return {
+            engine: Load(
+                running=found.get(running, 0.0),
+                waiting=found.get(waiting, 0.0),
+                tokens=sum(found.get(name, 0.0) for name in tokens),
+            )
+            for engine, found in sums.items()
+        }
+
+    def is_side_channel(self, greeting: bytes) -> bool:
+        """NIXL's metadata listener is a ZeroMQ socket (vLLM 0.26-0.33, nixl/base_scheduler.py),
+        which opens every connection with ZMTP's signature (rfc.zeromq.org/spec/23)."""
+        return len(greeting) == 10 and greeting[0] == 0xFF and greeting[9] == 0x7F
 
     def plain(self, model: str, prompt: Sequence[int], tokens: int) -> dict[str, Any]:
         """Greedy, of fixed length, with token ids and the top 20."""

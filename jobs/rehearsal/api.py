@@ -130,6 +130,10 @@ class Api:
         if body.get("model") not in (None, options.model):
             message = f"The model `{body['model']}` does not exist."
             return web.json_response(error_body(message, "NotFoundError", 404), status=404)
+        self.engine.requests += 1
+        if self.engine.is_spoilt():
+            message = "failure asked for by --fail http500"
+            return web.json_response(error_body(message, "InternalServerError", 500), status=500)
         rank = pick_rank(self.engine.ranks, request.headers.get(RANK_HEADER))
         name = request.headers.get("X-Request-Id") or uuid.uuid4().hex
         writer = Writer(ask, f"{'chatcmpl' if chat else 'cmpl'}-{name}", options.model)

@@ -46,6 +46,17 @@ class Engine:
     ranks: list[Rank]
     engine_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     transfers: int = 0
+    requests: int = 0
+
+    def is_spoilt(self) -> bool:
+        """Whether the request that just came is one that --fail http500 names."""
+        wanted = self.options.faults.http500
+        return wanted is not None and wanted[0] <= self.requests <= wanted[1]
+
+    def is_frozen(self) -> bool:
+        """Whether --fail freeze has begun."""
+        first = self.options.faults.freeze_from
+        return first is not None and self.requests >= first
 
     async def read_prompt(self, ask: Ask, visit: Visit) -> State:
         """The state after the whole prompt, computed here or fetched from the prefill rank.
@@ -118,6 +129,8 @@ class Engine:
         begun = time.monotonic()
         made = 0
         while True:
+            if self.is_frozen():
+                await asyncio.Event().wait()
             due = int((time.monotonic() - begun) * self.options.decode_tps) + 1
             batch: list[Token] = []
             while made < min(due, ask.max_tokens) and not (batch and batch[-1].finish):

@@ -90,7 +90,7 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str]) -> Optio
     if given.prefill_tps <= 0 or given.decode_tps <= 0:
         parser.error("--prefill-tps and --decode-tps must be above 0")
     try:
-        faults = parse_fault(given.fail)
+        faults = parse_fault(given.fail, given.role)
     except FaultError as error:
         parser.error(str(error))
     return Options(

@@ -6,6 +6,9 @@ import asyncio
 import logging
 import os
 import signal
+import sys
+import threading
+import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -34,10 +37,12 @@ async def serve(options: Options) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, (lambda: None) if options.faults.deaf else stop.set)
     log.info(BANNER)
     if options.faults.exit_at_s is not None:
         loop.call_later(options.faults.exit_at_s, _die, options.faults.exit_code)
+    if options.faults.flood_mb is not None:
+        threading.Thread(target=_flood, args=(options.faults.flood_mb,), daemon=True).start()
     runner: web.AppRunner | None = None
     try:
         ranks = [_local_rank(options, number) for number in options.local_ranks]
@@ -73,7 +78,8 @@ async def _start(
     """Loads (it says), opens the side channels, joins, listens; what ends when a peer is lost."""
     await _imitate_load(options)
     for rank in engine.ranks:
-        if rank.nixl_port is not None and rank.store is not None:
+        listens = rank.nixl_port is not None and not options.faults.no_side_channel
+        if listens and rank.nixl_port is not None and rank.store is not None:
             await listen(rank.store, rank.nixl_host, rank.nixl_port)
     lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     if must_join(options) and is_leader(options):
@@ -83,7 +89,10 @@ async def _start(
     elif must_join(options):
         lost = await join(options)
     if runner is not None:
-        await web.TCPSite(runner, options.host, options.port, backlog=HTTP_BACKLOG).start()
+        site = web.TCPSite(runner, options.host, options.port, backlog=HTTP_BACKLOG)
+        await site.start()
+        if options.faults.refuse_at_s is not None:
+            asyncio.get_running_loop().call_later(options.faults.refuse_at_s, _refuse, site)
         log.info("Starting vLLM server on http://%s:%d", options.host, options.port)
         log.info("Application startup complete.")
     return lost
@@ -110,6 +119,8 @@ async def _imitate_load(options: Options) -> None:
     log.info("Initializing a V1 LLM engine (v%s) with config: model=%r", VERSION, options.model)
     log.info("Starting to load model %s...", options.model)
     await asyncio.sleep(step)
+    if options.faults.stuck:
+        await asyncio.Event().wait()
     log.info("Loading weights took %.2f seconds (imitated, %s)", step, names)
     log.info("Model loading took 0.0 GiB memory and %.6f seconds", step)
     await asyncio.sleep(step)
@@ -130,3 +141,22 @@ def _die(code: int) -> None:
     log.error("exiting with status %d because --fail asked for it", code)
     logging.shutdown()
     os._exit(code)
+
+
+_stopping: set[asyncio.Task[None]] = set()
+
+
+def _refuse(site: web.TCPSite) -> None:
+    """The listener goes, open connections and the process stay."""
+    log.error("not listening any more because --fail refuse asked for it")
+    _stopping.add(asyncio.ensure_future(site.stop()))
+
+
+def _flood(mb_per_minute: float) -> None:
+    """Lines at the asked pace, for as long as the process lives."""
+    line = "flood asked for by --fail flood: " + "x" * 167
+    lines_per_s = mb_per_minute * 1e6 / 60 / (len(line) + 1)
+    while True:
+        sys.stdout.write((line + "\n") * max(1, int(lines_per_s / 10)))
+        sys.stdout.flush()
+        time.sleep(0.1)

@@ -14,6 +14,9 @@ from urllib.parse import quote, unquote
 
 from jobs.rehearsal.model import State
 
+GREETING = b"\xff\0\0\0\0\0\0\0\x01\x7f"
+"""What a ZeroMQ socket, such as NIXL's listener, says unasked to whoever connects."""
+
 LEASE_S = 30.0
 TIMEOUT_S = 5.0
 BACKLOG = 4096
@@ -68,6 +71,7 @@ async def listen(store: StateStore, host: str, port: int) -> asyncio.Server:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            writer.write(GREETING)
             line = await asyncio.wait_for(reader.readline(), TIMEOUT_S)
             writer.write(_answer(store, line.decode("ascii", "replace")).encode() + b"\n")
             await writer.drain()
@@ -115,10 +119,11 @@ async def _ask(host: str, port: int, line: str) -> list[str]:
             reader, writer = await asyncio.open_connection(host, port)
             try:
                 writer.write(line.encode() + b"\n")
+                await reader.readexactly(len(GREETING))
                 words = (await reader.readline()).decode("ascii", "replace").split()
             finally:
                 writer.close()
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
         raise TransferError(
             f"handshake_setup_failed: side channel {host}:{port}: {type(error).__name__}: {error}"
         ) from error

@@ -1,0 +1,54 @@
+"""Beside all phases: logs stay below their limit, and the run directory must stay where it is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from jobs.errors import JobError
+from jobs.events import Journal
+from jobs.logs import LogLimit
+from jobs.supervisor import Supervisor, Watched
+
+EVERY_S = 0.5
+MB = 1e6
+
+log = logging.getLogger("jobs")
+
+
+async def keep_house(
+    supervisor: Supervisor, limit_mb: float, journal: Journal, death: asyncio.Future[JobError]
+) -> None:
+    """Runs until cancelled; `death` gets an error when the run directory is gone."""
+    limits: dict[str, LogLimit] = {}
+    run_dir = supervisor.around.run_dir
+    while True:
+        await asyncio.sleep(EVERY_S)
+        if not run_dir.run_json.exists() and not death.done():
+            death.set_result(
+                JobError(
+                    f"the run directory {run_dir.path} was removed or moved while the run used "
+                    "it: nothing can be written any more"
+                )
+            )
+        for watched in supervisor.watched():
+            path = watched.running.log
+            limit = limits.setdefault(watched.step.name, LogLimit(path, limit_mb * MB))
+            try:
+                cut = await asyncio.to_thread(limit.look)
+            except OSError as error:
+                log.warning("%s cannot be cut: %s", path, error)
+                continue
+            if cut:
+                _tell(watched, limit, limit_mb, journal)
+
+
+def _tell(watched: Watched, limit: LogLimit, limit_mb: float, journal: Journal) -> None:
+    watched.running.offset = 0
+    if limit.cuts == 1:
+        journal.warn(
+            "log_cut",
+            f"its log grew beyond a third of cluster.log_limit_mb = {limit_mb:g}: the beginning is "
+            f"kept in {limit.first.name}, the latest in {limit.before.name} and {watched.step.log}",
+            step=watched.step.name,
+        )
