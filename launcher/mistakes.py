@@ -172,7 +172,13 @@ def _no_group(match: re.Match[str], _: str, conf_dir: Path) -> str:
     )
 
 
+def _there_already(match: re.Match[str], _: str, __: Path) -> str:
+    key = match.group(1)
+    return f"override +{key}=...: the key has a value already: write it without the +"
+
+
 _ANSWERS = (
+    (r"An item is already at '([\w.-]+)'", _there_already),
     (r"Could not override '([\w.@/-]+)'\.\s*No match in the defaults list", _no_group),
     (r"Could not override '([\w.@/-]+)'", _unknown_override),
     (r"Could not find '([\w./-]+)'", _no_option),

@@ -15,6 +15,7 @@ from launcher.containers import CONTAINERS
 from launcher.engines import ENGINES
 from launcher.errors import LauncherError, PlanError
 from launcher.kinds import hints, stand_in
+from launcher.known_bad import known_bad
 from launcher.lengths import DEFINITIONS, length_range
 from launcher.limits import choice, numbers, owned_options
 from launcher.placement import Placement, place
@@ -288,6 +289,24 @@ def lonely_ranks(placement: Placement) -> Iterator[str]:
         )
 
 
+def known_bad_errors(config: LaunchConfig) -> Iterator[str]:
+    """Combinations that vLLM refuses, or computes something wrong with."""
+    if config.engine.kind == "vllm":
+        yield from known_bad(config, "error")
+
+
+def known_bad_warnings(config: LaunchConfig) -> Iterator[str]:
+    """Combinations that run, but hardly as meant."""
+    if config.engine.kind == "vllm":
+        yield from known_bad(config, "warning")
+
+
 FORM_RULES: tuple[Rule, ...] = (words, numbers, roles, load, site, owned_options, safe_text)
-PLAN_RULES: tuple[Rule, ...] = (environment, engine_rules, derived_flags, arithmetic)
-ADVICE_RULES: tuple[Rule, ...] = (segment_has_effect, engine_advice)
+PLAN_RULES: tuple[Rule, ...] = (
+    environment,
+    engine_rules,
+    derived_flags,
+    arithmetic,
+    known_bad_errors,
+)
+ADVICE_RULES: tuple[Rule, ...] = (segment_has_effect, engine_advice, known_bad_warnings)

@@ -37,6 +37,7 @@ BAD = {
     ),
     "open value": (["model.path=???"], "model.path is not set (???)"),
     "new flag without plus": (["flags.all.max-num-seqs=3"], "+flags.all.max-num-seqs"),
+    "plus on a key that is there": (["+wait=true"], "write it without the +"),
     "pasted JSON": (['flags.all.x={"a":1}'], "docs/configure.md"),
     "time without quotes": (["cluster.time=5400"], "[D-]HH:MM:SS"),
     "boolean as account": (["cluster.account=True"], "put it in quotes"),

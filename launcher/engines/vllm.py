@@ -30,7 +30,6 @@ OWNED_ENV = frozenset(
         *("VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"),
     }
 )
-LAYOUT = "VLLM_SSM_CONV_STATE_LAYOUT"
 
 
 def release_tuple(release: str) -> tuple[int, ...]:
@@ -122,24 +121,9 @@ class VllmEngine:
         """KV crosses where prefill and decode are apart."""
         return plan.disaggregated
 
-    def problems(self, config: LaunchConfig) -> Iterator[str]:
-        """Environment that would only fail on the nodes.
-
-        NIXL's worker asserts the DS conv-state layout for GDN and Mamba models (vLLM 0.33.0
-        nixl/base_worker.py); Gloo takes device names only, `^` is NCCL's.
-        """
-        env = configured_env(config)
-        interface = env.get("GLOO_SOCKET_IFNAME", "")
-        if interface.startswith("^"):
-            yield (
-                f"GLOO_SOCKET_IFNAME={interface!r}: Gloo takes device names only (^ is NCCL's); "
-                "name the device that reaches the other nodes"
-            )
-        if config.model.hybrid and "prefill" in config.topology.roles and env.get(LAYOUT) != "DS":
-            yield (
-                f"{LAYOUT}={env.get(LAYOUT)}: a hybrid model's state crosses NIXL in layout DS "
-                f"only, on both roles; set model.env.{LAYOUT}=DS"
-            )
+    def problems(self, _: LaunchConfig) -> Iterator[str]:
+        """Nothing beyond launcher/known_bad/."""
+        yield from ()
 
     def advice(self, _: LaunchConfig) -> Iterator[str]:
         """Settings that run, but hardly as meant."""
