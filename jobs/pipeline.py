@@ -30,7 +30,7 @@ from jobs.rendezvous import (
     wait_for_workers,
 )
 from jobs.run_spec import RunSpec
-from jobs.slurm_steps import SlurmSteps
+from jobs.slurm_steps import SlurmSteps, troubled_nodes
 from jobs.store import RunDir, write_json, write_text
 from jobs.supervisor import Supervisor, Surroundings
 from jobs.tokens import token_values
@@ -46,6 +46,8 @@ async def run_job(run: RunSpec, run_dir: RunDir, environ: Mapping[str, str]) -> 
     work = asyncio.create_task(job.work())
     ending = await await_end(work, death, stopped, lambda: job.allocation)
     phase = journal.phase
+    if ending.status == "failed":
+        ending = Ending(ending.status, "; ".join([ending.cause, *await job.reasons()]))
     if ending.cause:
         journal.note("ending", f"{ending.status}: {ending.cause}", status=ending.status)
     journal.enter("teardown", "stopping every process")
@@ -169,6 +171,15 @@ class Job:
             mark=mark,
             dialect=dialect_of(self.run.engine.protocol),
         )
+
+    async def reasons(self) -> list[str]:
+        """What Slurm says of the nodes, and what the logs say; to be asked before the tear-down."""
+        if self.supervisor is None:
+            return []
+        found = []
+        if self.allocation and self.allocation.job_id:
+            found += await troubled_nodes([node.name for node in self.allocation.nodes])
+        return [*found, *filter(None, [self.supervisor.explain()])]
 
     async def stop(self) -> Teardown:
         """Stops every process of the run, and looks whether any is left."""

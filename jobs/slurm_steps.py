@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.allocation import Ask, ask
@@ -52,3 +53,22 @@ class SlurmSteps:
         except (JobError, TimeoutError):
             return False
         return True
+
+
+NODE = re.compile(r"NodeName=(\S+).*? State=(\S+)(?:.*? Reason=(.*?)(?: \[|$))?")
+TROUBLE = ("DOWN", "FAIL", "NOT_RESPONDING", "DRAIN", "ERROR", "UNKNOWN", "POWER")
+
+
+async def troubled_nodes(names: Sequence[str], asker: Ask = ask) -> list[str]:
+    """What Slurm says of those nodes that are not well; empty as well when it does not answer."""
+    command = ["scontrol", "--oneliner", "show", "node", ",".join(names)]
+    try:
+        async with asyncio.timeout(1.0):
+            answer = await asker(command)
+    except (JobError, TimeoutError):
+        return []
+    return [
+        f"Slurm says that node {found[1]} is {found[2]}" + (f" ({found[3]})" if found[3] else "")
+        for found in NODE.finditer(answer)
+        if any(word in found[2] for word in TROUBLE)
+    ]

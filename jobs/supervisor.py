@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.allocation import Node
-from jobs.causes import exit_text, likely_cause
+from jobs.blame import Log, explain
+from jobs.causes import exit_text
 from jobs.engines.dialect import Dialect
 from jobs.errors import JobError
 from jobs.events import Journal
@@ -40,7 +41,7 @@ class Surroundings:
     dialect: Dialect
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Watched:
     """A running step, and whether its end would be a failure."""
 
@@ -76,6 +77,7 @@ class Supervisor:
         self._guard = Guard(around.mark)
         self._guarded = False
         self.death = death
+        self.first_dead: tuple[Watched, int] | None = None
 
     async def start(self, step: Step, role: str) -> Watched:
         """Starts one step of the plan, its tokens filled in."""
@@ -114,19 +116,26 @@ class Supervisor:
             self.death.set_result(ProcessDiedError(self.describe(watched, code)))
 
     def describe(self, watched: Watched, code: int) -> str:
-        """One paragraph: who, where, how, in which phase, probably why, and the log's end."""
-        step, around = watched.step, self.around
-        node = around.nodes[step.node]
-        lines = self.tail(watched)
-        cause = likely_cause(code, lines, around.dialect.causes)
-        parts = [
-            f"{step.name} ({watched.role}) on node {node.name} ({node.address}) "
-            f"ended with {exit_text(code)} during {self._journal.phase}",
-            f"likely cause: {cause}" if cause else "",
-            f"log: {watched.running.log}",
-            "last lines:\n  " + "\n  ".join(lines) if lines else "its log is empty",
+        """One sentence: who, where, how, in which phase; `explain` tells the rest."""
+        self.first_dead = self.first_dead or (watched, code)
+        return f"{watched.about} ended with {exit_text(code)} during {self._journal.phase}"
+
+    def explain(self) -> str:
+        """Why the run failed, by all its logs: likely cause, what to try, the last lines of the
+        process that ended first. Empty when nothing tells."""
+        dead = self.first_dead
+        logs = [
+            Log(it.step.name, it.running.log, it.running.offset)
+            for it in dict.fromkeys([*([dead[0]] if dead else []), *self._watched])
         ]
-        return "; ".join(part for part in parts if part)
+        who = (dead[0].step.name, dead[1]) if dead else None
+        parts = [explain(logs, self.around.dialect.causes, who)]
+        if dead:
+            lines = self.tail(dead[0])
+            parts.append(f"log: {dead[0].running.log}")
+            parts.append("last lines:\n  " + "\n  ".join(lines) if lines else "its log is empty")
+        text = "; ".join(part for part in parts if part)
+        return text.replace(self.around.secret, "***")
 
     def tail(self, watched: Watched, count: int = 20) -> list[str]:
         """Last telling lines of a step's log, the run's key blotted out."""

@@ -18,12 +18,27 @@ class StartUp:
     percent: int | None = None
 
 
+FATAL, REQUEST, FOLLOWS = "fatal", "request", "follows"
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Words in a log and what they mean: a likely cause with the next step."""
+    """Words in a log, what they mean and what to do next; `example` is a line they are in.
+
+    `kind` FATAL ends a process, REQUEST only spoils requests, FOLLOWS is what others say after
+    the real cause struck elsewhere.
+    """
 
     words: re.Pattern[str]
     meaning: str
+    advice: str
+    example: str
+    kind: str = FATAL
+
+
+def rule(words: str, meaning: str, advice: str, example: str, kind: str = FATAL) -> Cause:
+    """A Cause of plain text; case does not matter in `words`."""
+    return Cause(re.compile(words, re.IGNORECASE), meaning, advice, example, kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobs.engines.dialect import Answer, EngineCounters, Load, StartUp
-from jobs.engines.vllm_logs import CAUSES, MARKS, NOISE, PERCENT, PHASES
+from jobs.engines.vllm_causes import CAUSES
+from jobs.engines.vllm_logs import MARKS, NOISE, PERCENT, PHASES
 from jobs.prometheus import Sample, parse_metrics
 
 TOP = 20
