@@ -12,17 +12,21 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jobs.attempts import begin_attempt, is_restart
 from jobs.engines import dialect_of
 from jobs.environment import raise_open_files
 from jobs.errors import RunRefusedError
+from jobs.landed import look_at_records, set_aside
 from jobs.pipeline import run_job
 from jobs.plain_text import printable
 from jobs.record_files import read_object
 from jobs.records import RecordError
+from jobs.resume import resume
 from jobs.run_file import read_run
 from jobs.run_lock import held
-from jobs.run_state import RunState, RunWatch
+from jobs.run_state import RunState, RunWatch, grace_s
 from jobs.store import RunDir
+from jobs.submission import Submission, is_out_of_reach, job_name_in, sbatch_asker
 from jobs.waiting import LogTail, Waiting
 
 log = logging.getLogger("jobs")
@@ -43,10 +47,10 @@ def main(arguments: Sequence[str]) -> int:
     handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)-7s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     os.umask(0o077)
-    action: Callable[[RunDir], int] = given.action
+    action: Callable[[RunDir, argparse.Namespace], int] = given.action
     raise_open_files()
     try:
-        return action(RunDir(given.run.resolve()))
+        return action(RunDir(given.run.resolve()), given)
     except (RecordError, RunRefusedError) as error:
         log.error("%s", error)
         return 2
@@ -63,7 +67,17 @@ def _parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("run", type=Path, help="the run directory that the launcher made")
-        command.set_defaults(action=action)
+        command.set_defaults(action=lambda run_dir, _, action=action: action(run_dir))
+    again = commands.add_parser("resume", help="measures what is missing, in a new job")
+    again.add_argument("run", type=Path, help="a run directory whose run is over")
+    again.add_argument(
+        "--accept-code", action="store_true", help="although the launcher's code has changed"
+    )
+    again.set_defaults(action=run_again)
+    submit = commands.add_parser("submit", help="submits a run whose first sbatch failed")
+    submit.add_argument("run", type=Path, help="a run directory with a batch.sh")
+    submit.add_argument("--said", required=True, help="what that sbatch said")
+    submit.set_defaults(action=submit_again)
     return parser
 
 
@@ -73,13 +87,40 @@ def execute(run_dir: RunDir) -> int:
     dialect_of(run.engine.protocol)
     with held(run_dir):
         if os.path.lexists(run_dir.outcome):
-            raise RunRefusedError(
-                f"{run_dir.path} has ended already ({_status(run_dir)}, see {run_dir.outcome}): "
-                "launch a new run instead"
-            )
+            status = _status(run_dir)
+            if not is_restart(run_dir, os.environ):
+                raise RunRefusedError(
+                    f"{run_dir.path} has ended already ({status}, see {run_dir.outcome}): "
+                    "python -m jobs resume measures what is missing, or launch a new run"
+                )
+            if status == "completed":
+                log.info("Slurm started the job again, but the run is complete: nothing to do")
+                return 0
         run_dir.make_folders()
-        outcome = asyncio.run(run_job(run, run_dir, os.environ))
-    return 0 if outcome.status == "completed" else 1
+        landed = look_at_records(run, run_dir)
+        for problem in landed.problems.values():
+            log.warning("not believed: %s", problem)
+        set_aside(run, run_dir, landed)
+        attempt = begin_attempt(run_dir, os.environ, len(landed.points))
+        outcome = asyncio.run(run_job(run, run_dir, os.environ, attempt))
+    return 0 if outcome and outcome.status == "completed" else 1
+
+
+def run_again(run_dir: RunDir, given: argparse.Namespace) -> int:
+    """`resume`."""
+    return resume(run_dir, execute, given.accept_code, RunWatch(run_dir))
+
+
+def submit_again(run_dir: RunDir, given: argparse.Namespace) -> int:
+    """`submit`: the job's id on standard output; 3 when Slurm refused, so nothing was in doubt."""
+    if not is_out_of_reach(given.said):
+        return 3
+    script = run_dir.path / "batch.sh"
+    limit = grace_s(run_dir)
+    asker = sbatch_asker()
+    job = Submission(script, job_name_in(script), limit, asker=asker).submit(given.said)
+    sys.stdout.write(f"{job}\n")
+    return 0
 
 
 def _status(run_dir: RunDir) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.allocation import Allocation, utc_now
+from jobs.attempts import Attempt
 from jobs.errors import JobError
 from jobs.records import Outcome, Teardown, to_json
 from jobs.run_spec import RunSpec
@@ -126,7 +127,12 @@ def _length(allocation: Allocation | None) -> float:
 
 
 def write_outcome(
-    run: RunSpec, run_dir: RunDir, ending: Ending, phase: str, started_at: str, torn: Teardown
+    run: RunSpec,
+    run_dir: RunDir,
+    ending: Ending,
+    phase: str,
+    attempt: Attempt,
+    torn: Teardown,
 ) -> Outcome:
     """outcome.json, the last file of a run; where it cannot be written, the log has it all."""
     points = run.plan.points
@@ -135,10 +141,11 @@ def write_outcome(
         status=ending.status,
         phase=phase,
         cause=ending.cause,
-        started_at=started_at,
+        started_at=attempt.started_at,
         ended_at=utc_now(),
         points_written=sum(run_dir.point(p.index, p.concurrency).exists() for p in points),
         points_planned=len(points),
+        attempts=attempt.number,
         teardown=torn,
     )
     try:

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from jobs.accuracy import check_questions, measure_accuracy
-from jobs.allocation import Allocation, local_allocation, slurm_allocation, utc_now
+from jobs.allocation import Allocation, local_allocation, slurm_allocation
+from jobs.attempts import Attempt, end_attempt, was_put_back
 from jobs.bench import Sweep
 from jobs.canary import run_canary
+from jobs.deployment import settle
 from jobs.engines import dialect_of
 from jobs.environment import step_environment
 from jobs.errors import JobError
@@ -36,10 +38,15 @@ from jobs.supervisor import Supervisor, Surroundings
 from jobs.tokens import token_values
 
 
-async def run_job(run: RunSpec, run_dir: RunDir, environ: Mapping[str, str]) -> Outcome:
-    """The whole run with its tear-down; whatever happens, outcome.json is written at the end."""
+async def run_job(
+    run: RunSpec, run_dir: RunDir, environ: Mapping[str, str], attempt: Attempt
+) -> Outcome | None:
+    """The whole run with its tear-down; whatever happens, outcome.json is written at the end.
+
+    Returns None without one when Slurm has put the job back: the next attempt goes on.
+    """
     journal = Journal(run_dir.events)
-    started_at = utc_now()
+    _tell_attempt(attempt, journal)
     stopped = listen_for_stop()
     death: asyncio.Future[JobError] = asyncio.get_running_loop().create_future()
     job = Job(run, run_dir, environ, journal, death)
@@ -50,19 +57,32 @@ async def run_job(run: RunSpec, run_dir: RunDir, environ: Mapping[str, str]) -> 
         ending = Ending(ending.status, "; ".join([ending.cause, *await job.reasons()]))
     if ending.cause:
         journal.note("ending", f"{ending.status}: {ending.cause}", status=ending.status)
+    asking = asyncio.create_task(was_put_back(attempt))
     journal.enter("teardown", "stopping every process")
     torn = await job.stop()
     _tell_teardown(torn, journal)
     if torn.survivors:
         left = ", ".join(torn.survivors)
         ending = Ending(ending.status, f"{ending.cause} Still running: {left}".strip())
-    outcome = write_outcome(run, run_dir, ending, phase, started_at, torn)
+    if await asking and ending.status != "completed":
+        journal.note("requeued", "Slurm has put the job back; the next attempt goes on")
+        end_attempt(run_dir, attempt, "requeued", phase, ending.cause)
+        return None
+    outcome = write_outcome(run, run_dir, ending, phase, attempt, torn)
+    end_attempt(run_dir, attempt, ending.status, phase, ending.cause)
     journal.note(
         "outcome",
         f"{outcome.status}; {outcome.points_written} of {outcome.points_planned} points written",
         status=outcome.status,
     )
     return outcome
+
+
+def _tell_attempt(attempt: Attempt, journal: Journal) -> None:
+    text = f"attempt {attempt.number}"
+    if attempt.number > 1:
+        text += f"; {attempt.points_before} points are there; earlier logs in logs/attempt<n>/"
+    journal.note("attempt", text, attempt=attempt.number, job=attempt.job_id)
 
 
 def _tell_teardown(torn: Teardown, journal: Journal) -> None:
@@ -97,6 +117,8 @@ class Job:
         plan, journal = self.run.plan, self.journal
         journal.enter("allocation", f"run {self.run.run_id}, {plan.executor}, {plan.nodes} nodes")
         check_questions(plan.accuracy)
+        if changed := settle(self.run_dir):
+            journal.warn("code_changed", changed)
         self.allocation = allocation = await self._allocate()
         around = self._surroundings(allocation)
         self.supervisor = supervisor = Supervisor(around, journal, self.death)

@@ -155,6 +155,8 @@ class Outcome:
     ended_at: str
     points_written: int
     points_planned: int
+    attempts: int = 1
+    """How many drivers worked on the run: 1 + requeues and resumes (attempts/<n>.json)."""
     teardown: Teardown | None = None
     schema: int = SCHEMA_VERSION
 

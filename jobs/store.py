@@ -45,6 +45,20 @@ class RunDir:
         return self.path / ".reserve"
 
     @property
+    def attempts(self) -> Path:
+        """One record per driver that worked on the run, and the outcomes of earlier ones."""
+        return self.path / "attempts"
+
+    def attempt(self, number: int) -> Path:
+        """The record of one attempt, counted from 1."""
+        return self.attempts / f"{number}.json"
+
+    @property
+    def deployment(self) -> Path:
+        """What the first attempt served with, and its content hash."""
+        return self.path / "deployment.json"
+
+    @property
     def lock(self) -> Path:
         """Held by the driver that works on this run."""
         return self.path / "driver.lock"
@@ -127,6 +141,11 @@ def write_text(path: Path, text: str, mode: int = 0o600) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     aside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)  # the new name survives a power loss as well
+    finally:
+        os.close(folder)
 
 
 def write_json(path: Path, data: Any) -> None:

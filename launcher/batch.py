@@ -40,7 +40,7 @@ def sbatch_parameters(plan: LaunchPlan, placement: Placement, name: str) -> dict
         "exclusive": True,
         "mem": 0,
         "signal": f"B:TERM@{cluster.grace_s}",
-        "no-requeue": True,
+        "requeue" if cluster.requeue else "no-requeue": True,
     }
     segment = segment_of(plan, placement)
     if segment is not None:

@@ -41,6 +41,7 @@ NUMBERS: tuple[tuple[str, float, float], ...] = (
     ("cluster.gpus_per_node", 1, 64),
     ("cluster.nvlink_domain_nodes", 1, 4096),
     ("cluster.grace_s", 1, DAY_S),
+    ("cluster.controller_s", 1, 30 * DAY_S),
     ("cluster.min_free_disk_gb", 0, 1e6),
     ("cluster.preflight.max_clock_skew_s", 0.1, DAY_S),
     ("cluster.preflight.max_gpu_used_gb", 0, 1e3),

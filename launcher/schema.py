@@ -117,6 +117,11 @@ class ClusterConfig:
     """Job time limit, [D-]HH:MM:SS in quotes."""
     grace_s: int = 120
     """Seconds before the time limit at which the driver is told to end and write its records."""
+    requeue: bool = True
+    """Whether Slurm may put the job back (preemption, lost node): it goes on where it stopped."""
+    controller_s: float = 600.0
+    """Seconds Slurm's controller may be out of reach: at submission, and while a run is followed
+    before it counts as lost."""
     account: str | None = None
     partition: str | None = None
     qos: str | None = None

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 import submitit
 
-from launcher.batch import batch_command, sbatch_parameters
+from launcher.batch import batch_command, sbatch_parameters, sbatch_text
 from launcher.engines import ENGINES
 from launcher.errors import SubmissionError
 from launcher.placement import Placement
@@ -154,14 +155,42 @@ def _submit_slurm(
         (run_dir / "submitit").mkdir(mode=0o700)
         executor = submitit.SlurmExecutor(folder=run_dir / "submitit")
         executor.update_parameters(**sbatch_parameters(plan, placement, name))
+        script = sbatch_text(plan, placement, name, str(run_dir), around)
+        (run_dir / "batch.sh").write_text(script, encoding="utf-8")
         job = executor._submit_command(batch_command(str(run_dir), around))
     except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
-        raise SubmissionError(_explain(str(error))) from error
+        job_id = _in_doubt(run_dir, str(error), around)
+        log = run_dir / "submitit" / f"{job_id}_0_log.out"
+        return Submitted(job_id, run_dir, log, lambda: None)
     except RuntimeError as error:
         raise SubmissionError(
             f"{error} (cluster.executor=slurm). Run this where sbatch is, or use cluster=local"
         ) from error
     return Submitted(job.job_id, run_dir, job.paths.stdout, lambda: None)
+
+
+def _in_doubt(run_dir: Path, said: str, around: Surroundings) -> str:
+    """The job's id after an sbatch that failed; SubmissionError when Slurm refused, or is away.
+
+    `python -m jobs submit` looks for the job before it tries again, so none is submitted twice.
+    """
+    if not said.strip():
+        said = "sbatch failed without a word"
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs", "submit", str(run_dir), f"--said={said}"],
+        env={**os.environ, **around.env},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0 and done.stdout.strip().isdecimal():
+        return done.stdout.strip()
+    if done.returncode == 3:
+        raise SubmissionError(_explain(said))
+    raise SubmissionError(
+        "the job was not submitted, as far as Slurm tells (see above); its controller was out of "
+        "reach: try again later"
+    )
 
 
 def _explain(text: str) -> str:
