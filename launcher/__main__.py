@@ -141,7 +141,10 @@ def _run(words: list[str]) -> int:
         raise (PlanError(problems) if problems else error) from error
     if suspicious(words, CONF_DIR) and (problems := diagnose(words, CONF_DIR, sys.executable)):
         raise PlanError(problems)
-    _warn(made, [" ".join(combination.overrides) for combination in combinations])
+    names = [" ".join(combination.overrides) for combination in combinations]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise PlanError(f"the sweep has {name} more than once: give it once" for name in repeated)
+    _warn(made, names)
     codes = [
         launch(config, combination, warnings)
         for (config, warnings), combination in zip(made, combinations, strict=True)

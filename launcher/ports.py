@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launcher.placement import Placement, WorkerProcess
@@ -74,6 +75,9 @@ def listeners(placement: Placement, bases: PortsConfig, nixl: bool) -> list[List
             entries.append((ports.http, "http"))
         if process.leader and process.endpoint.dp > 1:
             entries.append((ports.rpc, "data parallel rpc"))
+        if process.leader and process.spans_rank:
+            entries.append((ports.rpc, "tensor parallel rendezvous"))
+        entries += _kv_events(process)
         if nixl:
             entries += [
                 (port, f"nixl side channel rank {rank}")
@@ -84,6 +88,22 @@ def listeners(placement: Placement, bases: PortsConfig, nixl: bool) -> list[List
             for port, what in entries
         ]
     return found
+
+
+def _kv_events(process: WorkerProcess) -> list[tuple[int, str]]:
+    """KV event publishers: the endpoint's port + global DP rank (vLLM 0.33.0
+    distributed/kv_events.py, offset_endpoint_port; default tcp://*:5557)."""
+    config = process.endpoint.flags.get("kv-events-config")
+    if not isinstance(config, Mapping) or config.get("enable_kv_cache_events") is not True:
+        return []
+    entries: list[tuple[int, str]] = []
+    for key, default in (("endpoint", "tcp://*:5557"), ("replay_endpoint", "")):
+        port = str(config.get(key) or default).rpartition(":")[2]
+        if port.isdigit():
+            entries += [
+                (int(port) + rank, f"kv events {key} rank {rank}") for rank in process.dp_ranks
+            ]
+    return entries
 
 
 def collisions(found: list[Listener]) -> list[str]:

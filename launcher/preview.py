@@ -7,13 +7,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from launcher.document import with_made_up_nodes
+from launcher.time_limit import clock
 
 PREVIEW_DIR = "/RUN"
 """Stands for the run directory, which a dry run does not make."""
 
 SHOWN = (
     *("executor", "nodes", "gpus_per_node", "serving_gpus", "allocated_gpus", "role_gpus"),
-    *("segment", "workers", "router", "points", "accuracy", "canary"),
+    *(
+        "segment",
+        "workers",
+        "router",
+        "points",
+        "accuracy",
+        "canary",
+        "time_estimate",
+        "time_limit",
+    ),
 )
 
 
@@ -66,6 +76,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield f"accuracy: {_accuracy_line(accuracy)}"
     canary = document["canary"]
     yield f"canary: {canary['form'] + ' form' if canary['enabled'] else 'off'}"
+    yield _time_line(document["time_estimate"], document["time_limit"])
     if document["sbatch"]:
         yield "\nsbatch script:"
         yield from (f"  {line}" for line in document["sbatch"].splitlines())
@@ -87,6 +98,18 @@ def _step_lines(step: dict[str, Any]) -> Iterator[str]:
     for key, value in step["env"].items():
         yield f"  {key}={shlex.quote(value)}"
     yield f"  {shlex.join(step['command'])}"
+
+
+def _time_line(estimate: dict[str, Any] | None, limit: str) -> str:
+    if estimate is None:
+        return f"time: limit {limit}; no estimate (model.expected is not set, or no GPUs)"
+    points = estimate["points_s"]
+    return (
+        f"time: limit {limit}, estimate {clock(estimate['total_s'])}: start "
+        f"{clock(estimate['start_s'])}, {len(points)} points {clock(sum(points.values()))}, "
+        f"accuracy {clock(estimate['accuracy_s'])}; an estimate, assumed: "
+        f"{estimate['assumptions']}"
+    )
 
 
 def _accuracy_line(accuracy: dict[str, Any] | None) -> str:

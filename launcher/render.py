@@ -7,6 +7,7 @@ from typing import Any
 
 from launcher.clients import base_url, client_name, client_step, result_path
 from launcher.engines import ENGINES
+from launcher.estimate import estimate
 from launcher.placement import Placement, WorkerProcess
 from launcher.plan import Endpoint, LaunchPlan, Point
 from launcher.ports import process_ports
@@ -51,6 +52,8 @@ def plan_document(plan: LaunchPlan, placement: Placement, around: Surroundings) 
         "budgets": asdict(config.cluster.budgets),
         "log_limit_mb": config.cluster.log_limit_mb,
         "preflight": preflight_document(plan, placement, around, mounts),
+        "time_estimate": made.document() if (made := estimate(plan)) else None,
+        "time_limit": config.cluster.time,
     }
 
 

@@ -102,6 +102,8 @@ class ClusterConfig:
     """GPUs of one node (GB200 NVL72 compute tray: 4). On `local`, slots."""
     cpus_per_node: int | None = None
     """CPUs a step asks for are its share of these by GPUs; null leaves it to Slurm."""
+    nodes: int | None = None
+    """Nodes the job is expected to take, checked both ways; null: as many as the topology needs."""
     nvlink_domain_nodes: int = 18
     """Nodes of one NVLink domain (NVL72: 18 trays of 4 GPUs)."""
     segment: str = "auto"
@@ -114,7 +116,7 @@ class ClusterConfig:
     python: str | None = None
     """Python of the driver on the nodes; null: the interpreter that runs the launcher."""
     time: str = "04:00:00"
-    """Job time limit, [D-]HH:MM:SS in quotes."""
+    """Job time limit as Slurm writes it ([D-]HH:MM:SS, D-HH, D-HH:MM, MM:SS), in quotes."""
     grace_s: int = 120
     """Seconds before the time limit at which the driver is told to end and write its records."""
     requeue: bool = True
@@ -208,6 +210,18 @@ class ModelFacts:
 
 
 @dataclass
+class ExpectedConfig:
+    """What the estimate of a run's time assumes; null: not known, and then there is none."""
+
+    tokens_per_s_per_gpu: float | None = None
+    """Total tokens (input + output) per second and serving GPU at saturation."""
+    tpot_ms: float | None = None
+    """Milliseconds per output token of one stream on an idle deployment."""
+    start_s: float | None = None
+    """Seconds until all workers serve; null: a third of cluster.budgets.start_s."""
+
+
+@dataclass
 class ModelConfig:
     """What is served."""
 
@@ -224,6 +238,7 @@ class ModelConfig:
     gsm8k_reference: float | None = None
     """Published GSM8K accuracy under the protocol of accuracy=gsm8k (0..1)."""
     facts: ModelFacts = field(default_factory=ModelFacts)
+    expected: ExpectedConfig = field(default_factory=ExpectedConfig)
     sources: dict[str, str] = field(default_factory=dict)
     """Where each number comes from."""
     unconfirmed: list[str] = field(default_factory=list)

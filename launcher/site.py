@@ -51,6 +51,7 @@ def site_problems(config: LaunchConfig, around: Surroundings) -> Iterator[str]:
         yield from _engine(config)
     if config.accuracy.dataset == "gsm8k":
         yield from _questions(config)
+    yield from _router(config, around)
     if config.cluster.executor == "local" and not os.access(around.python, os.X_OK):
         yield (
             f"cluster.python={around.python}: there is no such program; leave it null for the "
@@ -71,6 +72,20 @@ def model_files(config: LaunchConfig) -> dict[str, int]:
         return {}
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+
+def _router(config: LaunchConfig, around: Surroundings) -> Iterator[str]:
+    """vllm-router, where the login node sees what the nodes will see."""
+    named = config.router.executable
+    path = Path(named) if named else Path(around.python).parent / "vllm-router"
+    elsewhere = config.cluster.executor == "slurm" and not config.cluster.login_sees_models
+    if elsewhere or (config.cluster.python and not named) or os.access(path, os.X_OK):
+        return
+    yield (
+        f"router.executable={path}: there is no such program; name vllm-router's path, pip install "
+        "vllm-router beside the interpreter, or set cluster.login_sees_models=false if only the "
+        "nodes see it"
+    )
 
 
 def _model(config: LaunchConfig) -> Iterator[str]:

@@ -14,20 +14,22 @@ from launcher.clients import CLIENTS, client_name
 from launcher.containers import CONTAINERS
 from launcher.engines import ENGINES
 from launcher.errors import LauncherError, PlanError
+from launcher.estimate import time_enough
 from launcher.kinds import hints, stand_in
 from launcher.known_bad import known_bad
 from launcher.lengths import DEFINITIONS, length_range
 from launcher.limits import choice, numbers, owned_options
 from launcher.placement import Placement, place
 from launcher.plan import ROLE_ORDER, build_plan
-from launcher.ports import collisions, listeners, process_ports
+from launcher.port_rules import port_advice, port_problems
 from launcher.schema import LaunchConfig
 from launcher.segment import segment_of
+from launcher.sizes import allocation, cpus, one_domain, sequences
+from launcher.time_limit import grace_for_teardown, time_limit
+from launcher.yaml_words import BOOLEANS, env_booleans, env_booleans_elsewhere, sbatch_values
 
 Rule = Callable[[LaunchConfig], Iterator[str]]
 
-TIME_LIMIT = re.compile(r"(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d")
-YAML_BOOLEANS = ("True", "False")
 LEADING_KEY = re.compile(r"([a-z_]+(?:\.[\w-]+)*)")
 """Every problem begins with the key it speaks of."""
 SHAPE_KEYS = ("topology", "cluster.gpus_per_node")
@@ -148,11 +150,6 @@ def load(config: LaunchConfig) -> Iterator[str]:
 def site(config: LaunchConfig) -> Iterator[str]:
     """The cluster's own numbers and words."""
     cluster = config.cluster
-    if not TIME_LIMIT.fullmatch(cluster.time):
-        yield (
-            f'cluster.time={cluster.time!r}: allowed: [D-]HH:MM:SS in quotes, as in "04:00:00" '
-            "(without quotes YAML makes 1:30:00 the number 5400)"
-        )
     texts = {
         f"cluster.{key}": getattr(cluster, key)
         for key in ("account", "partition", "qos", "reservation", "exclude")
@@ -160,7 +157,7 @@ def site(config: LaunchConfig) -> Iterator[str]:
     texts |= {"name": config.name, "model.served_name": config.model.served_name}
     texts |= {"cluster.container.image": cluster.container.image}
     for key, value in texts.items():
-        if value in YAML_BOOLEANS or value == "":
+        if value in BOOLEANS or value == "":
             yield (
                 f"{key}={value}: meant as text? put it in quotes (YAML reads on, off, "
                 "yes and no as booleans)"
@@ -212,9 +209,13 @@ def segment_has_effect(config: LaunchConfig) -> Iterator[str]:
         return
     nodes = place(build_plan(config)).nodes
     if int(config.cluster.segment) > nodes:
+        gpus = place(build_plan(config)).allocated_gpus
+        counted = (
+            " (it looks like the number of GPUs)" if gpus == int(config.cluster.segment) else ""
+        )
         yield (
             f"cluster.segment={config.cluster.segment}: larger than the job's {nodes} nodes, so it "
-            f"holds nothing together; use auto ({nodes}), off, or a divisor of {nodes}"
+            f"holds nothing together{counted}; use auto ({nodes}), off, or a divisor of {nodes}"
         )
 
 
@@ -247,28 +248,21 @@ def arithmetic(config: LaunchConfig) -> Iterator[str]:
     try:
         plan = build_plan(config)
         placement = place(plan)
-        segment_of(plan, placement)
     except LauncherError as error:
         yield str(error)
         return
+    try:
+        segment_of(plan, placement)
+    except LauncherError as error:
+        yield str(error)
     yield from lonely_ranks(placement)
-    nixl = ENGINES[config.engine.kind].transfers_kv(plan)
-    for clash in collisions(listeners(placement, config.cluster.ports, nixl)):
-        yield f"cluster.ports: {clash} would both listen there; move one of the bases"
-    for process in placement.processes:
-        window = process_ports(process, config.cluster.ports).internal or range(0)
-        for listener in listeners(placement, config.cluster.ports, nixl):
-            if listener.node == process.node and listener.port in window:
-                yield (
-                    f"cluster.ports: node {process.node}, port {listener.port}: {listener.owner} "
-                    f"({listener.what}) lies in the internal window of {process.name}; move a base"
-                )
-    for listener in listeners(placement, config.cluster.ports, nixl):
-        if not 1024 <= listener.port <= 65535:
-            yield (
-                f"cluster.ports: {listener.owner} ({listener.what}) would listen on "
-                f"{listener.port}; allowed: 1024 to 65535"
-            )
+    yield from port_problems(plan, placement)
+
+
+def crowded_ports(config: LaunchConfig) -> Iterator[str]:
+    """Ports that may be taken by then."""
+    plan = build_plan(config)
+    yield from port_advice(plan, place(plan))
 
 
 def lonely_ranks(placement: Placement) -> Iterator[str]:
@@ -301,12 +295,27 @@ def known_bad_warnings(config: LaunchConfig) -> Iterator[str]:
         yield from known_bad(config, "warning")
 
 
-FORM_RULES: tuple[Rule, ...] = (words, numbers, roles, load, site, owned_options, safe_text)
+FORM_RULES: tuple[Rule, ...] = (
+    *(words, numbers, roles, load, site, time_limit, owned_options, env_booleans, sbatch_values),
+    safe_text,
+)
 PLAN_RULES: tuple[Rule, ...] = (
+    allocation,
     environment,
     engine_rules,
     derived_flags,
     arithmetic,
     known_bad_errors,
 )
-ADVICE_RULES: tuple[Rule, ...] = (segment_has_effect, engine_advice, known_bad_warnings)
+ADVICE_RULES: tuple[Rule, ...] = (
+    segment_has_effect,
+    engine_advice,
+    known_bad_warnings,
+    time_enough,
+    grace_for_teardown,
+    one_domain,
+    cpus,
+    sequences,
+    crowded_ports,
+    env_booleans_elsewhere,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from launcher.flags import render_flags
@@ -10,6 +11,17 @@ from launcher.plan import LaunchPlan
 from launcher.ports import process_ports
 from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
+
+_NUMBER = re.compile(r"\d+(\.\d+)?(e\d+)?")
+OPTIONS = {
+    "fail": re.compile(r"exit:\d{1,3}@\d+(\.\d+)?|hang@\d+(\.\d+)?|(kvfail|badstate)(@\d+)?"),
+    "prefill-tps": _NUMBER,
+    "decode-tps": _NUMBER,
+    "max-model-len": re.compile(r"\d+"),
+    "start-s": _NUMBER,
+}
+"""Options of the stand-in that a configuration may set, and the form of their values."""
+FAULTS = "exit:CODE@SECONDS, hang@SECONDS, kvfail, kvfail@N, badstate, badstate@N"
 
 
 class RehearsalEngine:
@@ -45,9 +57,15 @@ class RehearsalEngine:
         """States cross where prefill and decode are apart."""
         return plan.disaggregated
 
-    def problems(self, _: LaunchConfig) -> Iterator[str]:
-        """It takes anything."""
-        yield from ()
+    def problems(self, config: LaunchConfig) -> Iterator[str]:
+        """Options that its own command line would refuse on the nodes."""
+        for raw, value in config.engine.options.items():
+            name, where = raw.replace("_", "-"), f"engine.options.{raw}={value}"
+            form = OPTIONS.get(name)
+            if form is None:
+                yield f"{where}: no such option; allowed: {', '.join(OPTIONS)}"
+            elif value is not None and not form.fullmatch(str(value)):
+                yield f"{where}: allowed: {FAULTS if name == 'fail' else 'a number above 0'}"
 
     def advice(self, _: LaunchConfig) -> Iterator[str]:
         """Nothing to say."""
