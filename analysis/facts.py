@@ -47,6 +47,7 @@ def _run_facts(run: Run) -> Row:
         "prefill_gpus": run.role_gpus.get("prefill"),
         "decode_gpus": run.role_gpus.get("decode"),
         "stream_interval": run.stream_interval,
+        "segment": run.segment,
         "outcome": printable(run.status),
     }
 

@@ -42,7 +42,10 @@ def _counts(run: Run) -> str:
     roles = ", ".join(f"{count} {role}" for role, count in sorted(run.role_gpus.items()))
     serving = run.serving_gpus if run.serving_gpus is not None else "unknown"
     allocated = run.allocated_gpus if run.allocated_gpus is not None else "unknown"
-    return f"{serving} serving" + (f" ({roles})" if roles else "") + f", {allocated} allocated"
+    text = f"{serving} serving" + (f" ({roles})" if roles else "") + f", {allocated} allocated"
+    if run.segment_asked:
+        text += f"; in segments of {run.segment} nodes, {run.segment_asked} did not fit the cluster"
+    return text
 
 
 def _ranges(frame: pd.DataFrame) -> Iterator[str]:

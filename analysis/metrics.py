@@ -202,6 +202,7 @@ PROVENANCE = (
     _whole("allocated_gpus", "alloc GPUs", "divisor: GPUs of the allocation", RUN),
     _whole("decode_gpus", "decode GPUs", "divisor: decode GPUs", RUN),
     _whole("prefill_gpus", "prefill GPUs", "divisor: prefill GPUs", RUN),
+    _whole("segment", "segment", "nodes that share one block", f"{RUN}: plan", unit="nodes"),
     _whole("stream_interval", "stream", "tokens a streamed chunk", f"{RUN}: workers", unit="tok"),
     _text("served_model", "served model", "name the servers answer to", f"{RUN}: plan"),
     _text("flags", "flags", "option name", f"{RUN}: labels"),

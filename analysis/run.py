@@ -36,6 +36,10 @@ class Run:
     disaggregated: bool
     uses_nixl: bool
     stream_interval: int
+    segment: int | None
+    """Nodes that shared one NVLink domain; None: not asked of Slurm."""
+    segment_asked: int | None
+    """The segment that Slurm could not hold, where a smaller one was used."""
     planned: set[tuple[int, int]]
     accuracy_plan: AccuracyPlan | None
     points: list[BenchPoint] = field(default_factory=list)
@@ -87,6 +91,8 @@ def parse_run(path: Path, data: dict[str, Any]) -> Run:
         disaggregated="prefill" in roles or any(w.get("role") == "prefill" for w in workers),
         uses_nixl=plan.get("uses_nixl") is True,
         stream_interval=max([1, *(_stream_interval(worker) for worker in workers)]),
+        segment=_count(plan.get("segment")),
+        segment_asked=_count(plan.get("segment_asked")),
         planned=_planned(plan),
         accuracy_plan=_accuracy_plan(plan.get("accuracy"), path),
     )

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from jobs.attempts import begin_attempt, is_restart
@@ -152,15 +153,18 @@ def wait(run_dir: RunDir) -> int:
 
 def follow(run_dir: RunDir) -> int:
     """Until the run is over, its driver's log copied to standard output."""
-    tails: list[LogTail] = []
+    tails: dict[Path, LogTail] = {}
 
     def copy() -> None:
-        for tail in tails:
+        # A run that is submitted again, without an unfit node, goes on in another job's log.
+        with suppress(RecordError):
+            logged = Path(str(read_object(run_dir.submission).get("log")))
+            for path in (logged, logged.with_suffix(".err")):
+                tails.setdefault(path, LogTail(path))
+        for tail in tails.values():
             tail.copy(sys.stdout)
 
     _checked(run_dir)
-    logged = Path(str(read_object(run_dir.submission).get("log")))
-    tails += [LogTail(logged), LogTail(logged.with_suffix(".err"))]
     code = _end(run_dir, Waiting(RunWatch(run_dir), copy))
     copy()
     return code

@@ -35,9 +35,16 @@ def compare(answers: Sequence[Answer], plan: Plan, release: str) -> Iterator[Pro
     drivers = {a.label: str(a.facts["driver"]) for a in told if a.facts.get("driver")}
     yield from unequal("driver", drivers)
     yield from engines({a.label: a.engine for a in told if a.engine}, release)
-    files = {a.label: a.facts["model_files"] for a in told if a.facts.get("model_files")}
+    files = {a.label: a.facts["model_files"] for a in told if _whole_model(a)}
     yield from model_files(files, plan.preflight.model_files)
     yield from domains(told, plan)
+
+
+def _whole_model(answer: Answer) -> bool:
+    """Whether the node itself has nothing against its model files: else it has said so already."""
+    found = answer.report.found if answer.report else []
+    spoilt = any(f.check == "model files" and f.state == FAILED for f in found)
+    return bool(answer.facts.get("model_files")) and not spoilt
 
 
 def clocks(answers: Iterable[Answer], most_s: float) -> Iterator[Problem]:
@@ -93,6 +100,7 @@ def engines(installed: Mapping[str, Mapping[str, str]], release: str) -> Iterato
     A local build's suffix (+cpu, +cu130) is the same release; rc and dev builds are named.
     """
     others: set[str] = set()
+    right: dict[str, str] = {}
     wanted = RELEASE.match(release)
     for label, packages in installed.items():
         others |= set(packages) - {"vllm"}
@@ -100,9 +108,11 @@ def engines(installed: Mapping[str, Mapping[str, str]], release: str) -> Iterato
         same = RELEASE.match(found)
         if same is None or wanted is None or same[0] != wanted[0]:
             yield _engine(label, FAILED, found, release)
-        elif found.partition("+")[0] != release.partition("+")[0]:
+            continue
+        right[label] = found
+        if found.partition("+")[0] != release.partition("+")[0]:
             yield _engine(label, WARNED, found, release)
-    yield from unequal("engine", {label: p.get("vllm", "none") for label, p in installed.items()})
+    yield from unequal("engine", right)
     for name in sorted(others):
         versions = {label: f"{name} {p.get(name, 'none')}" for label, p in installed.items()}
         yield from unequal("engine packages", versions)

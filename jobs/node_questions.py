@@ -117,6 +117,7 @@ def spec_of(node: Node, asking: Round) -> dict[str, Any]:
         "max_gpu_used_gb": wanted.max_gpu_used_gb,
         "needs_gpu": plan.needs_gpu,
         "needs_imex": plan.needs_gpu and plan.nodes > 1,
+        "granted_cpus": asking.allocation.cpus[node.index] if asking.allocation.cpus else None,
         "gpus": len({gpu for worker in here for gpu in worker.gpus}),
         **_open_files(node, plan),
     }

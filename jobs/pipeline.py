@@ -21,7 +21,7 @@ from jobs.errors import JobError
 from jobs.events import Journal
 from jobs.hang_watch import HangWatch
 from jobs.housekeeping import keep_house
-from jobs.node_checks import check_nodes
+from jobs.node_checks import UnfitNodesError, check_nodes
 from jobs.outcome import Ending, await_end, listen_for_stop, write_outcome
 from jobs.probing import Http
 from jobs.records import Outcome, Teardown
@@ -31,11 +31,14 @@ from jobs.rendezvous import (
     wait_for_router,
     wait_for_workers,
 )
+from jobs.resubmit import NotResubmittedError, resubmit
 from jobs.run_spec import RunSpec
 from jobs.slurm_steps import SlurmSteps, troubled_nodes
 from jobs.store import RunDir, write_json, write_text
 from jobs.supervisor import Supervisor, Surroundings
 from jobs.tokens import token_values
+
+RESUBMITTED = "resubmitted"
 
 
 async def run_job(
@@ -43,7 +46,8 @@ async def run_job(
 ) -> Outcome | None:
     """The whole run with its tear-down; whatever happens, outcome.json is written at the end.
 
-    Returns None without one when Slurm has put the job back: the next attempt goes on.
+    Returns None without one when Slurm has put the job back, or when the run was submitted again
+    without an unfit node: the next attempt goes on.
     """
     journal = Journal(run_dir.events)
     _tell_attempt(attempt, journal)
@@ -68,6 +72,11 @@ async def run_job(
         journal.note("requeued", "Slurm has put the job back; the next attempt goes on")
         end_attempt(run_dir, attempt, "requeued", phase, ending.cause)
         return None
+    if job.unfit and ending.status == "failed" and run.plan.preflight.on_bad_node == "exclude":
+        ending = await _move_on(job, job.unfit, ending)
+    if ending.status == RESUBMITTED:
+        end_attempt(run_dir, attempt, ending.status, phase, ending.cause)
+        return None
     outcome = write_outcome(run, run_dir, ending, phase, attempt, torn)
     end_attempt(run_dir, attempt, ending.status, phase, ending.cause)
     journal.note(
@@ -83,6 +92,19 @@ def _tell_attempt(attempt: Attempt, journal: Journal) -> None:
     if attempt.number > 1:
         text += f"; {attempt.points_before} points are there; earlier logs in logs/attempt<n>/"
     journal.note("attempt", text, attempt=attempt.number, job=attempt.job_id)
+
+
+async def _move_on(job: Job, unfit: UnfitNodesError, ending: Ending) -> Ending:
+    """The run handed to a new job without the unfit nodes; where that cannot be, its own end."""
+    bad = unfit.verdict.bad_nodes
+    try:
+        new = await resubmit(unfit.verdict, job.run.plan, job.run_dir, job.environ)
+    except NotResubmittedError as error:
+        job.journal.warn("not_resubmitted", str(error), nodes=list(bad))
+        return Ending(ending.status, f"{ending.cause}\nnot submitted again: {error}")
+    text = f"submitted again as job {new}, without {', '.join(bad)}"
+    job.journal.warn(RESUBMITTED, text, job_id=new, excluded=bad)
+    return Ending(RESUBMITTED, text)
 
 
 def _tell_teardown(torn: Teardown, journal: Journal) -> None:
@@ -111,6 +133,7 @@ class Job:
         self.death = death
         self.allocation: Allocation | None = None
         self.supervisor: Supervisor | None = None
+        self.unfit: UnfitNodesError | None = None
 
     async def work(self) -> None:
         """All phases, to the end of the last measurement."""
@@ -123,7 +146,11 @@ class Job:
         around = self._surroundings(allocation)
         self.supervisor = supervisor = Supervisor(around, journal, self.death)
         journal.enter("preflight")
-        await check_nodes(self.run, allocation, supervisor, journal)
+        try:
+            await check_nodes(self.run, allocation, supervisor, journal)
+        except UnfitNodesError as error:
+            self.unfit = error
+            raise
         journal.enter("start", f"{len(plan.workers)} workers")
         workers = [await supervisor.start(worker, worker.role) for worker in plan.workers]
         sweep = Sweep(self.run, self.run_dir, supervisor, journal)

@@ -114,12 +114,20 @@ def _submit(
         f"submitted {what} {submitted.job_id}: {label} on {placement.nodes} nodes, "
         f"{plan.serving_gpus} serving of {placement.allocated_gpus} GPUs, "
         f"{len(plan.points)} points\n"
-        f"run directory  {shlex.quote(str(run_dir))}\n"
+        f"{_segment_line(submitted)}run directory  {shlex.quote(str(run_dir))}\n"
         f"its log        tail -F {shlex.quote(str(submitted.log))}\n"
         f"its table      {table}\n"
     )
     sys.stdout.flush()
     return submitted
+
+
+def _segment_line(submitted: Submitted) -> str:
+    """Told only where it is not the segment that was asked for."""
+    told = submitted.segment
+    return (
+        f"segment        {told['used']} instead of {told['asked']}: {told['why']}\n" if told else ""
+    )
 
 
 def _warn(checked_all: Sequence[tuple[LaunchConfig, tuple[str, ...]]], names: list[str]) -> None:

@@ -25,8 +25,10 @@ def batch_command(run_dir: str, around: Surroundings) -> str:
     return shlex.join(words)
 
 
-def sbatch_parameters(plan: LaunchPlan, placement: Placement, name: str) -> dict[str, Any]:
-    """Options for submitit's SlurmExecutor.
+def sbatch_parameters(
+    plan: LaunchPlan, placement: Placement, name: str, smaller: int | None = None
+) -> dict[str, Any]:
+    """Options for submitit's SlurmExecutor; `smaller` is a segment instead of the plan's own.
 
     The node count goes through additional_parameters only: as submitit's own `nodes` it would
     expect one task a node. `B:` sends the end signal to the batch script alone. submitit's own
@@ -42,7 +44,7 @@ def sbatch_parameters(plan: LaunchPlan, placement: Placement, name: str) -> dict
         "signal": f"B:TERM@{cluster.grace_s}",
         "requeue" if cluster.requeue else "no-requeue": True,
     }
-    segment = segment_of(plan, placement)
+    segment = smaller or segment_of(plan, placement)
     if segment is not None:
         options["segment"] = segment
     for key in ("account", "partition", "qos", "reservation", "exclude"):
@@ -60,12 +62,17 @@ def sbatch_parameters(plan: LaunchPlan, placement: Placement, name: str) -> dict
 
 
 def sbatch_text(
-    plan: LaunchPlan, placement: Placement, name: str, run_dir: str, around: Surroundings
+    plan: LaunchPlan,
+    placement: Placement,
+    name: str,
+    run_dir: str,
+    around: Surroundings,
+    smaller: int | None = None,
 ) -> str:
     """The batch script as it will be submitted."""
     text = _make_sbatch_string(
         command=batch_command(run_dir, around),
         folder=f"{run_dir}/submitit",
-        **sbatch_parameters(plan, placement, name),
+        **sbatch_parameters(plan, placement, name, smaller),
     )
     return str(text)

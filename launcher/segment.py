@@ -30,6 +30,15 @@ def segment_of(plan: LaunchPlan, placement: Placement) -> int | None:
     )
 
 
+def smaller_segments(placement: Placement, size: int) -> list[int]:
+    """Divisors of the node count below `size` that cut no endpoint, the largest first."""
+    return [
+        smaller
+        for smaller in range(min(size, placement.nodes) - 1, 0, -1)
+        if placement.nodes % smaller == 0 and not _cut_endpoints(placement, smaller)
+    ]
+
+
 def _explicit(setting: str, nodes: int, domain: int) -> int:
     if not setting.isdigit() or int(setting) < 1:
         raise LauncherError(

@@ -12,26 +12,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import submitit
 
 from launcher.batch import batch_command, sbatch_parameters, sbatch_text
+from launcher.blocks import holds, segment_advice
+from launcher.cluster_blocks import read_blocks
 from launcher.engines import ENGINES
 from launcher.errors import SubmissionError
 from launcher.placement import Placement
 from launcher.plan import LaunchPlan
+from launcher.segment import smaller_segments
 from launcher.steps import Surroundings
 
 KEPT_SLURM = ("SLURM_CONF",)
 DROPPED_PREFIXES = ("SLURM_", "SRUN_", "SBATCH_", "PMIX_", "PMI_")
 
+NO_TOPOLOGY = "Requested topology configuration is not available"
+NO_NODES = "Requested node configuration is not available"
+
 EXPLANATIONS = {
-    "Requested topology configuration is not available": (
-        "the segment does not fit this cluster's blocks; try cluster.segment=off or a smaller one"
-    ),
+    NO_NODES: "no nodes of this partition can ever hold the job: ask for fewer nodes or GPUs, "
+    "exclude fewer, or set another cluster.partition",
     "Invalid --segment specification": "this Slurm or its topology plugin knows no segments: "
     "cluster.segment=off",
     "unrecognized option '--segment": "this Slurm is older than 23.11 and knows no segments: "
@@ -52,6 +58,8 @@ class Submitted:
     """What the driver prints."""
     collect: Callable[[], object]
     """Collects the exit code of a local driver's process, so that its end can be seen."""
+    segment: dict[str, Any] | None = None
+    """What was asked, what was used and why, where a smaller segment was taken."""
 
 
 def make_run_dir(results_dir: str, label: str) -> Path:
@@ -116,22 +124,26 @@ def submit(
 ) -> Submitted:
     """Write run.json and hand the run directory over; a refusal undoes it all."""
     try:
-        (run_dir / "run.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        _write(run_dir / "run.json", document)
         if diff:
             (run_dir / "uncommitted.diff").write_text(diff, encoding="utf-8")
         if plan.config.cluster.executor == "local":
             submitted = _submit_local(run_dir, around)
         else:
-            submitted = _submit_slurm(
-                plan, placement, _job_label(document["name"], run_dir), run_dir, around
-            )
+            submitted = _submit_in_segments(plan, placement, document, run_dir, around)
     except BaseException:
         shutil.rmtree(run_dir, ignore_errors=True)
         raise
-    record = {"executor": plan.config.cluster.executor, "job_id": submitted.job_id}
-    record["log"] = str(submitted.log)
-    (run_dir / "submission.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    record: dict[str, Any] = {"executor": plan.config.cluster.executor, "job_id": submitted.job_id}
+    record |= {"log": str(submitted.log)}
+    if submitted.segment:
+        record |= {"segment": submitted.segment}
+    _write(run_dir / "submission.json", record)
     return submitted
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def _job_label(name: str, run_dir: Path) -> str:
@@ -146,16 +158,57 @@ def clean_slurm_environment(environ: dict[str, str]) -> list[str]:
     ]
 
 
+def _submit_in_segments(
+    plan: LaunchPlan,
+    placement: Placement,
+    document: dict[str, Any],
+    run_dir: Path,
+    around: Surroundings,
+) -> Submitted:
+    """The job with its segment; with cluster.segment_fallback=divisor the next that Slurm holds.
+
+    run.json names the segment in use before the job can begin.
+    """
+    hand_over = partial(_submit_slurm, plan, placement, around, run_dir)
+    name, asked = _job_label(document["name"], run_dir), document["plan"]["segment"]
+    try:
+        return hand_over(name, None)
+    except SubmissionError as error:
+        refused = str(error)
+    cluster, nodes = plan.config.cluster, placement.nodes
+    blocks = read_blocks(cluster)
+    fits = blocks is None or (asked is not None and holds(blocks, nodes, asked))
+    if asked is None or not (NO_TOPOLOGY in refused or (NO_NODES in refused and not fits)):
+        raise SubmissionError(refused)
+    sizes = smaller_segments(placement, asked)
+    if cluster.segment_fallback == "divisor":
+        for size in (size for size in sizes if blocks is None or holds(blocks, nodes, size)):
+            document["plan"] |= {"segment": size, "segment_asked": asked}
+            _write(run_dir / "run.json", document)
+            told = {"asked": asked, "used": size, "why": refused.splitlines()[0]}
+            try:
+                return replace(hand_over(name, size), segment=told)
+            except SubmissionError as error:
+                if NO_TOPOLOGY not in str(error) and NO_NODES not in str(error):
+                    raise  # a job may have been taken: not another one
+    raise SubmissionError(f"{refused}\n  {segment_advice(nodes, asked, sizes, blocks)}")
+
+
 def _submit_slurm(
-    plan: LaunchPlan, placement: Placement, name: str, run_dir: Path, around: Surroundings
+    plan: LaunchPlan,
+    placement: Placement,
+    around: Surroundings,
+    run_dir: Path,
+    name: str,
+    smaller: int | None,
 ) -> Submitted:
     for variable in clean_slurm_environment(dict(os.environ)):
         del os.environ[variable]
     try:
-        (run_dir / "submitit").mkdir(mode=0o700)
+        (run_dir / "submitit").mkdir(mode=0o700, exist_ok=True)
         executor = submitit.SlurmExecutor(folder=run_dir / "submitit")
-        executor.update_parameters(**sbatch_parameters(plan, placement, name))
-        script = sbatch_text(plan, placement, name, str(run_dir), around)
+        executor.update_parameters(**sbatch_parameters(plan, placement, name, smaller))
+        script = sbatch_text(plan, placement, name, str(run_dir), around, smaller)
         (run_dir / "batch.sh").write_text(script, encoding="utf-8")
         job = executor._submit_command(batch_command(str(run_dir), around))
     except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:

@@ -219,6 +219,17 @@ def segment_has_effect(config: LaunchConfig) -> Iterator[str]:
         )
 
 
+def second_choices_have_effect(config: LaunchConfig) -> Iterator[str]:
+    """What to do instead of failing, asked for where it cannot happen."""
+    if config.on_bad_node == "exclude" and config.cluster.executor == "local":
+        yield "on_bad_node=exclude: has no effect with cluster.executor=local: one machine is all"
+    if config.cluster.segment_fallback != "none" and config.cluster.segment == "off":
+        yield (
+            f"cluster.segment_fallback={config.cluster.segment_fallback}: has no effect with "
+            "cluster.segment=off; use cluster.segment=auto"
+        )
+
+
 def engine_advice(config: LaunchConfig) -> Iterator[str]:
     """What the engine runs, but hardly as meant."""
     yield from ENGINES[config.engine.kind].advice(config)
@@ -309,6 +320,7 @@ PLAN_RULES: tuple[Rule, ...] = (
 )
 ADVICE_RULES: tuple[Rule, ...] = (
     segment_has_effect,
+    second_choices_have_effect,
     engine_advice,
     known_bad_warnings,
     time_enough,

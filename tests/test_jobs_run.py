@@ -22,6 +22,7 @@ from tests.fakes_jobs import (
     outcome,
     pair_run,
     start_driver,
+    step,
     wait_for_event,
 )
 
@@ -228,6 +229,20 @@ def test_all_preflight_problems_of_all_nodes_come_in_one_error(tmp_path: Path) -
     assert kept["fit"] is False
     assert [node["checks"]["paths"]["state"] for node in kept["nodes"].values()] == ["failed"] * 2
     assert [e for e in events(run_dir) if e.get("step") == "prefill0"] == []
+
+
+def test_what_only_the_container_can_tell_is_asked_inside_it(tmp_path: Path) -> None:
+    inside = [
+        step(f"preflight{node}-container", node, [PYTHON, "-m", "jobs.preflight"])
+        for node in (0, 1)
+    ]
+    run_dir = finish(tmp_path / "run", pair_run(preflight={"inside": inside}), code=1)
+    assert "2 of 2 nodes not fit: engine: 2 nodes" in outcome(run_dir)["cause"]
+    assert "vllm not installed" in outcome(run_dir)["cause"]
+    kept = json.loads(run_dir.preflight_record.read_text())
+    for node in kept["nodes"].values():
+        assert node["engine"]["python"].startswith("3.")
+        assert node["checks"]["engine in the container"]["value"] == "no vllm"
 
 
 def test_a_start_that_makes_no_progress_names_who_is_missing(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_segment_no_block_can_hold_is_refused_by_slurm_and_leaves_nothing(
         check=False,
     )
     assert done.returncode == 2
-    assert "the segment does not fit this cluster's blocks" in done.stderr
+    assert "22 nodes in segments of 22 do not fit: the job may use these nodes" in done.stderr
     assert list((tmp_path / "runs").iterdir()) == []
 
 

@@ -19,7 +19,7 @@ from jobs.environment import OPEN_FILES, raise_open_files
 from jobs.node_report import NodeReport, read_report
 from jobs.preflight import gpus, network
 from jobs.preflight.__main__ import REPORT
-from jobs.preflight.host import files_check
+from jobs.preflight.host import files_check, host_checks
 from jobs.preflight.model import model_checks, safetensors_size
 from jobs.preflight.versions import ask
 from tests.fakes_jobs import REPO, free_ports
@@ -47,6 +47,7 @@ SPEC: dict[str, Any] = {
     "needs_gpu": False,
     "needs_imex": False,
     "gpus": 4,
+    "granted_cpus": None,
     "open_files": 16,
     "open_files_now": 0,
 }
@@ -299,6 +300,19 @@ def test_an_engines_python_tells_its_packages_without_importing_them() -> None:
 @pytest.mark.parametrize("python", ["/no/such/python", "/bin/false", "/bin/echo"])
 def test_what_is_no_python_is_told(python: str) -> None:
     assert str(ask(python)).startswith(python)
+
+
+@pytest.mark.parametrize(
+    ("granted", "affinity", "state"),
+    [(2, 2, "warned"), (144, 3, "warned"), (2, 144, "warned"), (144, 144, "ok"), (None, 144, "ok")],
+)
+def test_cpus_are_the_lesser_of_the_grant_and_the_affinity(
+    granted: int | None, affinity: int, state: str
+) -> None:
+    spec = {**SPEC, "needs_gpu": True, "granted_cpus": granted}
+    facts = {"cpus": affinity, "free_memory_gb": 9.0, "open_files": [None, None]}
+    found = {f["check"]: f for f in host_checks(spec, {**facts, "locked_kib": None})}
+    assert found["CPUs"]["state"] == state
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ INFINIBAND = Path("/sys/class/infiniband")
 
 
 def host_checks(spec: dict[str, Any], facts: dict[str, Any]) -> Iterator[Found]:
-    """Whether what is granted will do."""
-    cpus, gpus = facts["cpus"], spec["gpus"]
+    """Whether what is granted will do. CPUs: the lesser of Slurm's grant and the affinity."""
+    granted = spec["granted_cpus"]
+    cpus, gpus = min(facts["cpus"], granted or facts["cpus"]), spec["gpus"]
     if spec["needs_gpu"] and cpus < gpus:
         yield warned("CPUs", f"{cpus} for {gpus} GPUs: results will be CPU bound", "1 a GPU")
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +24,18 @@ def storage_checks(spec: dict[str, Any]) -> Iterator[Found]:
         yield failed("paths", f"{', '.join(missing)} not there", "there: on a shared file system")
     else:
         yield passed("paths", f"{len(spec['paths'])} there")
-    lacking = [program for program in spec["executables"] if not shutil.which(program)]
+    lacking = [program for program in spec["executables"] if not can_run(program)]
     if lacking:
         yield failed("programs", f"{', '.join(lacking)} not to be run", "executable here")
     else:
         yield passed("programs", f"{len(spec['executables'])} to be run")
+
+
+def can_run(program: str) -> bool:
+    """Whether a path, or a name on PATH, can be executed here."""
+    folders = [""] if "/" in program else os.environ.get("PATH", os.defpath).split(os.pathsep)
+    paths = [Path(folder, program) for folder in folders]
+    return any(path.is_file() and os.access(path, os.X_OK) for path in paths)
 
 
 def shared_check(spec: dict[str, Any]) -> Found:
@@ -78,7 +84,8 @@ def _room(spec: dict[str, Any]) -> Iterator[Found]:
         if not folder:
             continue
         try:
-            free = round(shutil.disk_usage(_existing(folder)).free / GB, 1)
+            disk = os.statvfs(_existing(folder))
+            free = round(disk.f_bavail * disk.f_frsize / GB, 1)
         except OSError as error:
             yield failed(check, f"{folder}: {reason(error)}", "a folder")
             continue
