@@ -202,7 +202,8 @@ def _lay_override(
     except LIBRARY_ERRORS as error:
         plain = not (override.is_add() or override.is_delete() or override.package)
         if plain and key in known:
-            made.problems.append(f"override {wrong_kind(key, override.value(), known[key])}")
+            allowed = expected(known[key])
+            made.problems.append(f"override {override.input_line}: allowed: {allowed}")
         else:
             made.problems.append(explain(error, conf_dir))
         made.told.add(key)

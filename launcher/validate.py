@@ -67,12 +67,18 @@ def find(config: LaunchConfig) -> Findings:
     if any(key.startswith(SHAPE_KEYS) for key in refused):
         return Findings(tuple(dict.fromkeys(problems)), ())
     sound = with_stand_ins(config, refused) if refused else config
-    problems += [problem for rule in PLAN_RULES for problem in rule(sound)]
-    try:
-        warnings = [warning for rule in ADVICE_RULES for warning in rule(sound)]
-    except LauncherError:  # no plan, which a problem above has told
-        warnings = []
+    problems += [problem for rule in PLAN_RULES for problem in _applied(rule, sound)]
+    warnings = [warning for rule in ADVICE_RULES for warning in _applied(rule, sound, told=False)]
     return Findings(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(warnings)))
+
+
+def _applied(rule: Rule, config: LaunchConfig, told: bool = True) -> Iterator[str]:
+    """What a rule yields; one that needs a plan says so itself where there is none."""
+    try:
+        yield from rule(config)
+    except LauncherError as error:
+        if told:
+            yield str(error)
 
 
 def with_stand_ins(config: LaunchConfig, keys: set[str]) -> LaunchConfig:

@@ -142,6 +142,16 @@ def test_a_form_problem_hides_no_plan_problem() -> None:
     assert "topology.roles.prefill.dp=0" in problems("topology.roles.prefill.dp=0", "wait=x")
 
 
+def test_a_topology_that_cannot_be_placed_hides_no_other_problem() -> None:
+    text = problems(
+        *("topology.roles.prefill.tp=3", "cluster.nodes=4", "+flags.all.port=9"),
+        "+flags.all.gdn-prefill-backend=auto",
+    )
+    for words in ("choose tp x pp of 1, 2, 4", "flags.all.port=9", "the command line has no auto"):
+        assert words in text
+    assert text.count("a rank must divide") == 1
+
+
 def test_the_estimate_is_the_written_formula_and_near_the_published_points() -> None:
     plan, _ = plan_of("workload.concurrency=[64,1024,4096]", "accuracy=none")
     made = estimate(plan)
