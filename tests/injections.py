@@ -88,6 +88,14 @@ INJECTIONS: dict[str, Injection] = {
         ("+flags.roles.prefill.mamba-ssm-cache-dtype=float32", DRY),
         ("prefill has float32, decode has bfloat16", "wrong bytes without an error"),
     ),
+    "malformed kv-transfer JSON": Injection(
+        ("flags.roles.decode.kv-transfer-config='{\"kv_connector\":'", DRY),
+        ("flag 'kv-transfer-config'", "starts like JSON but is not", "keys without quotes"),
+    ),
+    "kv-transfer JSON that the shell left bare": Injection(
+        ('flags.roles.decode.kv-transfer-config={"kv_connector":"x"}', DRY),
+        ("override flags.roles.decode.kv-transfer-config=", "docs/configure.md"),
+    ),
     "state layout SD": Injection(
         ("model.env.VLLM_SSM_CONV_STATE_LAYOUT=SD", DRY), ("=DS, for both roles",)
     ),

@@ -152,6 +152,44 @@ def test_a_topology_that_cannot_be_placed_hides_no_other_problem() -> None:
     assert text.count("a rank must divide") == 1
 
 
+@pytest.mark.parametrize(
+    ("nccl", "gloo", "verdict"),
+    [
+        ("^lo,docker,veth", "^lo,docker,veth", "refused"),
+        ("^lo,docker,veth", "enP5p9s0", "accepted"),
+        (None, None, "warned"),
+        ("lo", "lo", "refused"),
+        ("enP5p9s0", "lo", "refused"),
+        (None, "bond0", "accepted"),
+    ],
+)
+def test_interface_names_fit_who_reads_them(
+    nccl: str | None, gloo: str | None, verdict: str
+) -> None:
+    names = {"NCCL_SOCKET_IFNAME": nccl, "GLOO_SOCKET_IFNAME": gloo}
+    overrides = [f"+cluster.env.{name}='{value}'" for name, value in names.items() if value]
+    findings = find(config_of(*overrides))
+    told = "refused" if findings.problems else "accepted"
+    if not findings.problems and "GLOO_SOCKET_IFNAME" in "\n".join(findings.warnings):
+        told = "warned"
+    assert told == verdict
+
+
+@pytest.mark.parametrize("tp", [4, 8])
+@pytest.mark.parametrize("pp", [1, 8])
+@pytest.mark.parametrize("dp", [1, 2])
+def test_of_a_product_of_sizes_those_that_fit_the_expected_nodes_are_kept(
+    tp: int, pp: int, dp: int
+) -> None:
+    text = problems(
+        *("topology=dep8_aggregated", "cluster.gpus_per_node=8", "cluster.nodes=1"),
+        *(f"topology.roles.aggregated.{key}={value}" for key, value in
+          {"tp": tp, "pp": pp, "dp": dp}.items()),
+        "flags.all.async-scheduling=null",
+    )  # fmt: skip
+    assert (text == "") == (tp * pp * dp <= 8), text
+
+
 def test_the_estimate_is_the_written_formula_and_near_the_published_points() -> None:
     plan, _ = plan_of("workload.concurrency=[64,1024,4096]", "accuracy=none")
     made = estimate(plan)
