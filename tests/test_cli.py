@@ -224,3 +224,18 @@ def test_a_warning_is_printed_and_stops_nothing(tmp_path: Path) -> None:
     done = launcher(tmp_path, "cluster.segment=6", "dry_run=true", "accuracy=none")
     assert done.returncode == 0
     assert "warning: cluster.segment=6: larger than the job's 4 nodes" in done.stdout
+
+
+def test_warnings_are_in_the_json_document_and_once_for_a_whole_sweep(tmp_path: Path) -> None:
+    done = launcher(tmp_path, "cluster.segment=6", "dry_run=json", "accuracy=none")
+    (warned,) = [
+        text
+        for text in json.loads(done.stdout)["warnings"]
+        if text.startswith("cluster.segment=6: larger")
+    ]
+    assert done.stderr == ""
+    done = launcher(tmp_path, "-m", "cluster.segment=6,4", "dry_run=json", "accuracy=none")
+    told = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert sum("stream-interval-and-itl" in line for line in told) == 1
+    (segment,) = [line for line in told if "cluster.segment" in line]
+    assert segment.startswith(f"warning: {warned} [cluster.segment=6 ")
