@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import datetime
 import hashlib
+import logging
 import re
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.addresses import node_address
 from jobs.errors import JobError
+from jobs.slurm_ask import OUT_OF_REACH
+
+log = logging.getLogger("jobs")
 
 ASK_TIMEOUT_S = 30.0
+PATIENCE_S = 300.0
+"""How long the controller may be away when the driver begins."""
+
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 NO_NODES = ("", "(null)", "None assigned", "None", "assigned")
 
@@ -78,6 +86,21 @@ async def ask(command: Sequence[str]) -> str:
     return out.decode(errors="replace")
 
 
+async def ask_patiently(command: Sequence[str]) -> str:
+    """As `ask`, but a controller that is away is asked again, ever more slowly, for PATIENCE_S."""
+    until, pause = time.monotonic() + PATIENCE_S, 1.0
+    while True:
+        try:
+            return await ask(command)
+        except JobError as error:
+            away = any(words in str(error) for words in (*OUT_OF_REACH, "gave no answer within"))
+            if not away or time.monotonic() > until:
+                raise
+            log.warning("%s; asked again in %.0f s", error, pause)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 15.0)
+
+
 def local_allocation(count: int, run_id: str) -> Allocation:
     """Logical nodes of this machine: a loopback address each, so ports are those of a cluster.
 
@@ -90,7 +113,9 @@ def local_allocation(count: int, run_id: str) -> Allocation:
     return Allocation(job_id=None, nodes=nodes, started_at=utc_now())
 
 
-async def slurm_allocation(count: int, environ: Mapping[str, str], asker: Ask = ask) -> Allocation:
+async def slurm_allocation(
+    count: int, environ: Mapping[str, str], asker: Ask = ask_patiently
+) -> Allocation:
     """The nodes of the Slurm job this process runs in; JobError unless there are `count`."""
     job_id = environ.get("SLURM_JOB_ID")
     if not job_id:

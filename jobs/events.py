@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.allocation import utc_now
+from jobs.redaction import Redactor
 from jobs.store import append_event
 
 log = logging.getLogger("jobs")
@@ -15,8 +16,9 @@ log = logging.getLogger("jobs")
 class Journal:
     """Writes events.jsonl and the log; knows the phase the run is in."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redact: Redactor | None = None) -> None:
         self._path = path
+        self._redact = redact or Redactor(())
         self.phase = "begin"
 
     def enter(self, phase: str, text: str = "") -> None:
@@ -34,6 +36,7 @@ class Journal:
         **more: Any,
     ) -> None:
         """One state change: `text` for people, `more` for programs."""
+        text = self._redact(text)
         subject = f"{step}: " if step else ""
         log.log(level, "%s | %s%s", self.phase, subject, text)
         entry: dict[str, Any] = {"t": utc_now(), "phase": self.phase, "event": event}

@@ -112,6 +112,8 @@ def spec_of(node: Node, asking: Round) -> dict[str, Any]:
         "engine_python": wanted.engine_python,
         "engine_skipped": skip,
         "cache_dir": wanted.cache_dir,
+        "run_id": tokens["run_id"],
+        "mark": around.mark,
         "min_free_disk_gb": wanted.min_free_disk_gb,
         "min_free_memory_gb": wanted.min_free_memory_gb,
         "max_gpu_used_gb": wanted.max_gpu_used_gb,

@@ -21,10 +21,12 @@ from jobs.errors import JobError
 from jobs.events import Journal
 from jobs.hang_watch import HangWatch
 from jobs.housekeeping import keep_house
+from jobs.node_caches import remove_caches
 from jobs.node_checks import UnfitNodesError, check_nodes
 from jobs.outcome import Ending, await_end, listen_for_stop, write_outcome
 from jobs.probing import Http
 from jobs.records import Outcome, Teardown
+from jobs.redaction import Redactor, secret_values
 from jobs.rendezvous import (
     Deployment,
     first_token_through_router,
@@ -49,7 +51,8 @@ async def run_job(
     Returns None without one when Slurm has put the job back, or when the run was submitted again
     without an unfit node: the next attempt goes on.
     """
-    journal = Journal(run_dir.events)
+    redact = Redactor([run_key(run_dir), *secret_values(environ)])
+    journal = Journal(run_dir.events, redact)
     _tell_attempt(attempt, journal)
     stopped = listen_for_stop()
     death: asyncio.Future[JobError] = asyncio.get_running_loop().create_future()
@@ -59,6 +62,7 @@ async def run_job(
     phase = journal.phase
     if ending.status == "failed":
         ending = Ending(ending.status, "; ".join([ending.cause, *await job.reasons()]))
+    ending = Ending(ending.status, redact(ending.cause))
     if ending.cause:
         journal.note("ending", f"{ending.status}: {ending.cause}", status=ending.status)
     asking = asyncio.create_task(was_put_back(attempt))
@@ -79,6 +83,7 @@ async def run_job(
         return None
     outcome = write_outcome(run, run_dir, ending, phase, attempt, torn)
     end_attempt(run_dir, attempt, ending.status, phase, ending.cause)
+    await job.tidy(redact)
     journal.note(
         "outcome",
         f"{outcome.status}; {outcome.points_written} of {outcome.points_planned} points written",
@@ -214,7 +219,7 @@ class Job:
         return Surroundings(
             run_dir=self.run_dir,
             nodes=allocation.nodes,
-            tokens=token_values(allocation.nodes, self.run_dir.path, self.run.run_id),
+            tokens=self._tokens(allocation),
             env=step_environment(self.environ, secret, mark),
             secret=secret,
             mark=mark,
@@ -229,6 +234,22 @@ class Job:
         if self.allocation and self.allocation.job_id:
             found += await troubled_nodes([node.name for node in self.allocation.nodes])
         return [*found, *filter(None, [self.supervisor.explain()])]
+
+    def _tokens(self, allocation: Allocation) -> dict[str, str]:
+        base = self.run.plan.preflight.cache_dir or "/tmp"
+        return token_values(allocation.nodes, self.run_dir.path, self.run.run_id, base)
+
+    async def tidy(self, redact: Redactor) -> None:
+        """Secrets out of the logs, caches off the nodes; told when that could not be done."""
+        if scrubbed := redact.scrub(self.run_dir.path.glob("logs/**/*.log")):
+            names = ", ".join(path.name for path in scrubbed)
+            self.journal.warn("scrubbed", f"secrets were blotted out in {names}")
+        base = self.run.plan.preflight.cache_dir
+        if base is None or self.allocation is None or self.supervisor is None:
+            return
+        env = self.supervisor.around.env
+        if not await remove_caches(base, self.run.run_id, self.allocation, env):
+            self.journal.warn("caches", f"the caches in {base} are left to the next preflight")
 
     async def stop(self) -> Teardown:
         """Stops every process of the run, and looks whether any is left."""

@@ -92,6 +92,21 @@ def _has_mark(pid: int, mark: str) -> bool:
         return False
 
 
+def living_marks() -> list[str]:
+    """Marks of all runs that have a living process of this user here."""
+    start = f"{MARK_VARIABLE}=".encode()
+    found = set()
+    for pid in living():
+        try:
+            words = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found |= {
+            w.removeprefix(start).decode(errors="replace") for w in words if w.startswith(start)
+        }
+    return sorted(found)
+
+
 def still(processes: Iterable[Process]) -> list[Process]:
     """Those that live on (same pid and same start)."""
     alive = []

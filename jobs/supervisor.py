@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobs.allocation import Node
@@ -19,6 +20,7 @@ from jobs.processes import Guard, Running, start
 from jobs.records import Teardown
 from jobs.run_spec import Step
 from jobs.slurm_steps import SlurmSteps
+from jobs.step_creation import LONGEST_PAUSE_S, PATIENCE_S, never_began
 from jobs.store import RunDir
 from jobs.teardown import tear_down
 from jobs.tokens import fill
@@ -51,10 +53,14 @@ class Watched:
     about: str
     """Step, role and node, for messages."""
     should_live: bool = True
+    ended: asyncio.Future[int] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    """Gets the exit code; a step that could not begin is started again first."""
 
     async def wait(self) -> int:
-        """Its exit code, once it ends."""
-        return await self.running.process.wait()
+        """Its exit code, once it ends for good."""
+        return await asyncio.shield(self.ended)
 
 
 class Supervisor:
@@ -76,6 +82,7 @@ class Supervisor:
         self._watchers: set[asyncio.Task[None]] = set()
         self._guard = Guard(around.mark)
         self._guarded = False
+        self._stopping = False
         self.death = death
         self.first_dead: tuple[Watched, int] | None = None
 
@@ -104,7 +111,11 @@ class Supervisor:
         return list(self._watched)
 
     async def _watch(self, watched: Watched) -> None:
-        code = await watched.wait()
+        code = await watched.running.process.wait()
+        since = time.monotonic()
+        while code and await self._started_again(watched, since):
+            code = await watched.running.process.wait()
+        watched.ended.set_result(code)
         if not watched.should_live and not has_group(watched.running.pid):
             # The number may come back as somebody else's: it is not ours to signal any more.
             self._watched.remove(watched)
@@ -114,6 +125,26 @@ class Supervisor:
                 "died", f"ended with {exit_text(code)}", step=watched.step.name, rc=code
             )
             self.death.set_result(ProcessDiedError(self.describe(watched, code)))
+
+    async def _started_again(self, watched: Watched, since: float) -> bool:
+        """Whether a step that the controller's absence kept from beginning was started anew."""
+        step, old = watched.step, watched.running
+        waited = time.monotonic() - since
+        if self._stopping or waited > PATIENCE_S or not never_began(old.log, old.offset):
+            return False
+        pause = min(2.0 + waited, LONGEST_PAUSE_S)
+        text = f"srun could not reach Slurm's controller; started again in {pause:.0f} s"
+        self._journal.warn("controller", text, step=step.name)
+        await asyncio.sleep(pause)
+        if self._stopping:
+            return False
+        command = [fill(word, self.around.tokens) for word in step.command]
+        watched.running = await start(step.name, command, self.around.env, old.log)
+        await self._guard.drop(old.pid)
+        await self._guard.add(watched.running.pid)
+        pid = watched.running.pid
+        self._journal.note("started", f"again, pid {pid}", step=step.name, pid=pid)
+        return True
 
     def describe(self, watched: Watched, code: int) -> str:
         """One sentence: who, where, how, in which phase; `explain` tells the rest."""
@@ -145,6 +176,7 @@ class Supervisor:
 
     async def stop_all(self, budget_s: float, slurm: SlurmSteps | None = None) -> Teardown:
         """Stops every step within the budget; what was seen to be left (nothing is good)."""
+        self._stopping = True
         for watched in self._watched:
             watched.should_live = False
         leaders = [watched.running.pid for watched in self._watched]

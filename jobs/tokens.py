@@ -1,4 +1,5 @@
-"""Words in a plan that only the allocation can fill: node addresses and names, run directory."""
+"""Words in a plan that only the allocation can fill: node addresses and names, run directory,
+the run's cache folder on every node."""
 
 from __future__ import annotations
 
@@ -7,14 +8,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jobs.allocation import Node
+from jobs.cache_folder import user_folder
 from jobs.errors import JobError
 
-TOKEN = re.compile(r"\{(node\d+\.(?:address|name)|run_dir|run_id)\}")
+TOKEN = re.compile(r"\{(node\d+\.(?:address|name)|run_dir|run_id|cache)\}")
 
 
-def token_values(nodes: Sequence[Node], run_dir: Path, run_id: str) -> dict[str, str]:
+def token_values(
+    nodes: Sequence[Node], run_dir: Path, run_id: str, cache_dir: str = "/tmp"
+) -> dict[str, str]:
     """What every token stands for in this allocation."""
-    values = {"run_dir": str(run_dir), "run_id": run_id}
+    cache = user_folder(cache_dir) / run_id
+    values = {"run_dir": str(run_dir), "run_id": run_id, "cache": str(cache)}
     for node in nodes:
         values[f"node{node.index}.address"] = node.address
         values[f"node{node.index}.name"] = node.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-TOKEN = re.compile(r"\{(?:node(\d+)\.(?:address|name)|run_dir|run_id)\}")
+TOKEN = re.compile(r"\{(?:node(\d+)\.(?:address|name)|run_dir|run_id|cache)\}")
 
 
 def with_made_up_nodes(value: Any, run_dir: str) -> Any:
@@ -22,4 +22,5 @@ def with_made_up_nodes(value: Any, run_dir: str) -> Any:
 def _made_up(match: re.Match[str], run_dir: str) -> str:
     if match.group(1) is not None:
         return f"node{match.group(1)}"
-    return run_dir if match.group(0) == "{run_dir}" else run_dir.rsplit("/", 1)[-1]
+    made_up = {"{run_dir}": run_dir, "{cache}": "/CACHE"}
+    return made_up.get(match.group(0), run_dir.rsplit("/", 1)[-1])

@@ -144,7 +144,7 @@ class ClusterConfig:
     login_sees_models: bool = True
     """Whether models can be checked where the launcher runs; else the preflight does."""
     cache_dir: str = "/tmp"
-    """Node-local folder under which every worker process keeps its own compile caches."""
+    """Node-local folder for compile caches: <cache_dir>/launcher-<uid>/<run>/<worker>, 0700."""
     log_limit_mb: float = 300.0
     """Size of one process's logs, MB; of a longer one the beginning and the end are kept."""
     min_free_disk_gb: float = 1.0

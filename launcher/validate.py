@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from launcher.limits import choice, numbers, owned_options
 from launcher.placement import Placement, place
 from launcher.plan import ROLE_ORDER, build_plan
 from launcher.port_rules import port_advice, port_problems
+from launcher.privacy import secret_settings
 from launcher.schema import LaunchConfig
 from launcher.segment import segment_of
 from launcher.sizes import allocation, cpus, one_domain, sequences
@@ -29,6 +31,9 @@ from launcher.time_limit import grace_for_teardown, time_limit
 from launcher.yaml_words import BOOLEANS, env_booleans, env_booleans_elsewhere, sbatch_values
 
 Rule = Callable[[LaunchConfig], Iterator[str]]
+
+UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Control, bidi and zero-width characters, lone surrogates, line and paragraph breaks."""
 
 LEADING_KEY = re.compile(r"([a-z_]+(?:\.[\w-]+)*)")
 """Every problem begins with the key it speaks of."""
@@ -178,7 +183,7 @@ def site(config: LaunchConfig) -> Iterator[str]:
 def safe_text(config: LaunchConfig) -> Iterator[str]:
     """No control characters: a line break in a value could end a line of the batch script."""
     for where, value in _strings(dataclasses.asdict(config), ""):
-        if any(ord(character) < 32 or ord(character) == 127 for character in value):
+        if any(unicodedata.category(character) in UNPRINTABLE for character in value):
             yield f"{where}={value!r}: control characters are not allowed; write one plain line"
 
 
@@ -319,6 +324,7 @@ FORM_RULES: tuple[Rule, ...] = (
 PLAN_RULES: tuple[Rule, ...] = (
     allocation,
     environment,
+    secret_settings,
     engine_rules,
     derived_flags,
     arithmetic,

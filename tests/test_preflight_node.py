@@ -41,6 +41,8 @@ SPEC: dict[str, Any] = {
     "engine_python": None,
     "engine_skipped": "no engine in this test",
     "cache_dir": None,
+    "run_id": "r1",
+    "mark": "r1-0a",
     "min_free_disk_gb": 0.0,
     "min_free_memory_gb": 0.0,
     "max_gpu_used_gb": 1.0,

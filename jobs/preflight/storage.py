@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jobs.cache_folder import claim, remove_stale
 from jobs.preflight.finding import Found, failed, passed, reason
+from jobs.process_tree import living_marks
 
 GB = 1e9
 PATIENCE_S = 1.5
@@ -91,10 +93,22 @@ def _room(spec: dict[str, Any]) -> Iterator[Found]:
             continue
         if check == "cache" and not os.access(_existing(folder), os.W_OK | os.X_OK):
             yield failed(check, f"{folder}: not writable", "writable: compile caches go there")
+        elif check == "cache" and (problem := _claim(folder, spec)):
+            yield failed(check, problem, "a folder of this user's own, 0700")
         elif free < least:
             yield failed(check, f"{folder}: {free} GB free", f"{least} GB")
         else:
             yield passed(check, f"{free} GB free", f"{least} GB")
+
+
+def _claim(folder: str, spec: dict[str, Any]) -> str | None:
+    """The run's cache folder made, old ones removed; what is wrong with it."""
+    try:
+        claim(folder, spec["run_id"])
+        remove_stale(folder, [spec["mark"], *living_marks()])
+    except OSError as error:
+        return str(error)
+    return None
 
 
 def _existing(folder: str) -> Path:

@@ -97,7 +97,7 @@ class VllmEngine:
         """Environment of one process: addresses of its own node, its GPUs, its own caches."""
         config = plan.config
         ports = process_ports(process, config.cluster.ports)
-        cache = f"{config.cluster.cache_dir}/{{run_id}}/{process.name}"
+        cache = f"{{cache}}/{process.name}"
         env = {
             "VLLM_HOST_IP": address(process.node),
             "VLLM_CACHE_ROOT": f"{cache}/vllm",

@@ -133,6 +133,31 @@ class Cluster:
         self.spec.check_node(name)
         self.run("scontrol", "update", f"nodename={name}", "state=resume")
 
+    def kill_controller(self) -> None:
+        """SIGKILL to slurmctld: nobody answers sbatch, squeue and srun; jobs and steps go on."""
+        kill([p for p in self.daemons() if p.name == "slurmctld" and p.is_alive()])
+
+    def start_controller(self) -> None:
+        """Start slurmctld (again) on its saved state; returns when it answers."""
+        d = self.spec.directory
+        controller = [f"{self.spec.prefix}/usr/sbin/slurmctld", "-D"]
+        if self.spec.namespaces:
+            controller = network.named(d, controller)
+        log_path = d / "log/slurmctld.out"
+        self._record(spawn("slurmctld", controller, self._daemon_env(), log_path))
+        if not wait_until(self._controller_answers, 30, every_s=0.1):
+            raise ClusterError(f"slurmctld does not answer; see {d}/log/slurmctld.log")
+
+    def kill_accounting(self) -> None:
+        """SIGKILL to slurmdbd: sacct has no answer; slurmctld keeps its records for later."""
+        kill([p for p in self.daemons() if p.name == "slurmdbd" and p.is_alive()])
+
+    def start_accounting(self) -> None:
+        """Start slurmdbd again."""
+        d = self.spec.directory
+        argv = [f"{self.spec.prefix}/usr/sbin/slurmdbd", "-D"]
+        self._record(spawn("slurmdbd", argv, self._daemon_env(), d / "log/slurmdbd.out"))
+
     def set_plugged(self, name: str, *, plugged: bool) -> None:
         """Pull or plug the node's network cable; needs namespaces."""
         self.spec.check_node(name)
@@ -154,7 +179,6 @@ class Cluster:
     def _start(self) -> None:
         self._write_files()
         d, env = self.spec.directory, self._daemon_env()
-        sbin = f"{self.spec.prefix}/usr/sbin"
         munge = [str(tool_path("munged")), "-F", f"--socket={self.spec.munge_socket}",
                  f"--key-file={d}/munge.key", f"--log-file={d}/log/munged.log",
                  f"--pid-file={d}/munged.pid", f"--seed-file={d}/munged.seed",
@@ -170,12 +194,7 @@ class Cluster:
             if nets is not None:
                 nets.result()
         log.info("start slurmctld and %d slurmd", self.spec.nodes)
-        controller = [f"{sbin}/slurmctld", "-D"]
-        if self.spec.namespaces:
-            controller = network.named(d, controller)
-        self._record(spawn("slurmctld", controller, env, d / "log/slurmctld.out"))
-        if not wait_until(self._controller_answers, 30, every_s=0.1):
-            raise ClusterError(f"slurmctld does not answer; see {d}/log/slurmctld.log")
+        self.start_controller()
         for name in self.spec.node_names:
             self._start_slurmd(name)
         if not wait_until(lambda: self._num_idle() == self.spec.nodes, 60, every_s=0.2):
