@@ -138,6 +138,7 @@ def test_three_faults_on_three_of_18_nodes_are_named_at_once(
             *(f"engine.env_dir={tmp_path}/env", f"model.path={model}", "model=smollm2_135m"),
             *("flags=cpu", "workload=smoke", "accuracy=none", "allow_dirty=true"),
             *("topology=dep8_prefill4x2", "topology.roles.prefill.endpoints=32"),
+            *(f"topology.roles.{role}.expert_parallel=false" for role in ("prefill", "decode")),
         )
     record = read(run / "preflight.json")
     print(f"preflight of 18 nodes: {record['took_s']} s\n{outcome['cause']}")  # noqa: T201
