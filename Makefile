@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENGINE_ENV ?= $(CURDIR)/.engines/vllm_cpu
 export ENGINE_ENV
 
-.PHONY: demo test check lint types floors unit slurm engine golden env engine-env clean
+.PHONY: demo test check lint types floors unit slurm engine matrix golden env engine-env clean
 
 env: $(VENV)/ready  ## the launcher's own environment
 $(VENV)/ready: pyproject.toml
@@ -41,6 +41,10 @@ slurm: $(VENV)/ready  ## on a real Slurm, 2 racks x 18 nodes x 4 GPUs (needs roo
 	$(BIN)/python -m pytest -m slurm
 engine: engine-env  ## with the real vLLM on CPU
 	$(BIN)/python -m pytest -m "engine and not slurm"
+
+matrix: engine-env  ## strike every fault of docs/fault-matrix.md and write the page (root, 30 min)
+	$(BIN)/python -m tests.cluster up >/dev/null
+	$(BIN)/python -m tests.fault_matrix; status=$$?; $(BIN)/python -m tests.cluster down; exit $$status
 
 golden: $(VENV)/ready  ## write tests/golden/ anew, to be read in review
 	WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_golden.py

@@ -106,6 +106,9 @@ def explain(
     """
     year = datetime.now().year
     every = [it for log in logs for it in findings(log, (*rules, *CAUSES), year)]
+    if dead:
+        # What others say of lost peers and failed requests is its effect.
+        every = [it for it in every if it.kind == FATAL or it.step == dead[0]]
     found = root(every, dead[0] if dead else None)
     told = exit_cause(dead[1]) if dead else None
     if found and (found.kind == FATAL or told is None):

@@ -7,11 +7,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from jobs.engines.dialect import Load
 from jobs.errors import HungError, JobError
 from jobs.events import Journal
-from jobs.probing import AskError, accepts_tcp
+from jobs.probing import AskError, Http, accepts_tcp
 from jobs.process_tree import stopped
 from jobs.rendezvous import Deployment
 from jobs.run_spec import Worker
@@ -68,11 +69,13 @@ class HangWatch:
     def __init__(
         self,
         deployment: Deployment,
+        http: Http,
         watched: dict[str, Watched],
         journal: Journal,
         death: asyncio.Future[JobError],
     ) -> None:
         self._deployment = deployment
+        self._http = http
         self._journal = journal
         self._death = death
         budgets = deployment.plan.budgets
@@ -118,7 +121,7 @@ class HangWatch:
     def _question(self, name: str) -> Callable[[], Awaitable[dict[str, Load]]]:
         """How a target is asked: an engine's metrics, a headless one's side channel, the router."""
         deployment = self._deployment
-        dialect, http = deployment.dialect, deployment.http
+        dialect, http = deployment.dialect, self._http
         patience = max(2.0, min(10.0, self._no_answer_s))
         worker = next((it for it in deployment.plan.workers if it.name == name), None)
 
@@ -166,9 +169,11 @@ class HangWatch:
 
     def _reason(self, target: Target, now: float) -> str | None:
         limit = f"(budgets.no_answer_s = {self._no_answer_s:g})"
-        if target.refused_at is not None and now - target.refused_at > REFUSED_S:
+        silent = now - target.answered_at
+        refused = target.refused_at is not None and now - target.refused_at > REFUSED_S
+        if refused or (target.refused_at is not None and silent > self._no_answer_s):
             return f"lives, but nothing listens at its port any more: {target.said}"
-        if (silent := now - target.answered_at) > self._no_answer_s:
+        if silent > self._no_answer_s:
             return f"has not answered for {silent:.0f} s {limit}: {target.said or 'still waiting'}"
         for engine, load in target.loads.items():
             still = now - target.moved_at[engine]
@@ -203,3 +208,22 @@ class HangWatch:
             f"{each}; what to try: an engine with running requests hangs, one without is not "
             "reached (router, client)"
         )
+
+
+async def unreachable(deployment: Deployment, watched: dict[str, Watched]) -> list[str]:
+    """Workers at whose ports nothing listens now: where several are struck at once, the process
+    that ends first is often only a peer of the one whose node is gone."""
+
+    async def listens(worker: Worker) -> bool:
+        parts = urlsplit(deployment.url(worker)) if worker.url else None
+        address = deployment.tokens[f"node{worker.node}.address"]
+        port = parts.port if parts else next(iter(worker.side_channels), None)
+        return port is None or await accepts_tcp(address, port, 0.8)
+
+    workers = deployment.plan.workers
+    answers = await asyncio.gather(*(listens(worker) for worker in workers))
+    return [
+        watched[worker.name].about
+        for worker, answer in zip(workers, answers, strict=True)
+        if not answer and worker.name in watched
+    ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from pathlib import Path
 
 from jobs.errors import JobError
 from jobs.events import Journal
@@ -12,6 +14,7 @@ from jobs.supervisor import Supervisor, Watched
 
 EVERY_S = 0.5
 MB = 1e6
+FULL_BYTES = 256 * 1024
 
 log = logging.getLogger("jobs")
 
@@ -41,6 +44,22 @@ async def keep_house(
                 continue
             if cut:
                 _tell(watched, limit, limit_mb, journal)
+
+
+def disk_trouble(folder: Path) -> str | None:
+    """A full or read-only file system under the run directory, in words: logs cannot tell it."""
+    try:
+        seen = os.statvfs(folder)
+    except OSError as error:
+        return f"likely cause: {folder} cannot be looked at any more: {error.strerror}"
+    if seen.f_flag & os.ST_RDONLY:
+        return f"likely cause: the file system of {folder} is read-only; what to try: ask the site"
+    if seen.f_bavail * seen.f_frsize < FULL_BYTES:
+        return (
+            f"likely cause: the file system of {folder} is full; what to try: free some space "
+            "there, or name another cluster.results_dir"
+        )
+    return None
 
 
 def _tell(watched: Watched, limit: LogLimit, limit_mb: float, journal: Journal) -> None:

@@ -19,8 +19,8 @@ from jobs.engines import dialect_of
 from jobs.environment import step_environment
 from jobs.errors import JobError
 from jobs.events import Journal
-from jobs.hang_watch import HangWatch
-from jobs.housekeeping import keep_house
+from jobs.hang_watch import HangWatch, unreachable
+from jobs.housekeeping import disk_trouble, keep_house
 from jobs.node_caches import remove_caches
 from jobs.node_checks import UnfitNodesError, check_nodes
 from jobs.outcome import Ending, await_end, listen_for_stop, write_outcome
@@ -37,7 +37,7 @@ from jobs.resubmit import NotResubmittedError, resubmit
 from jobs.run_spec import RunSpec
 from jobs.slurm_steps import SlurmSteps, troubled_nodes
 from jobs.store import RunDir, write_json, write_text
-from jobs.supervisor import Supervisor, Surroundings
+from jobs.supervisor import Supervisor, Surroundings, Watched
 from jobs.tokens import token_values
 
 RESUBMITTED = "resubmitted"
@@ -139,6 +139,8 @@ class Job:
         self.allocation: Allocation | None = None
         self.supervisor: Supervisor | None = None
         self.unfit: UnfitNodesError | None = None
+        self.served: tuple[Deployment, dict[str, Watched]] | None = None
+        """Set once all workers were ready."""
 
     async def work(self) -> None:
         """All phases, to the end of the last measurement."""
@@ -165,16 +167,17 @@ class Job:
             asyncio.create_task(keep_house(supervisor, plan.log_limit_mb, journal, self.death)),
         ]
         try:
-            async with Http(around.secret) as http:
+            async with Http(around.secret) as http, Http(around.secret, fresh=True) as fresh:
                 deployment = Deployment(plan, around.dialect, http, dict(around.tokens))
                 await wait_for_workers(deployment, workers, supervisor, journal)
                 watched = {worker.step.name: worker for worker in workers}
+                self.served = (deployment, watched)
                 if plan.router:
                     journal.enter("router")
                     router = await supervisor.start(plan.router, "router")
                     watched[plan.router.name] = router
                     await wait_for_router(deployment, journal)
-                watch = HangWatch(deployment, watched, journal, self.death)
+                watch = HangWatch(deployment, fresh, watched, journal, self.death)
                 with watch.looking():
                     await self._measure(deployment, supervisor, sweep, watch)
         finally:
@@ -230,9 +233,14 @@ class Job:
         """What Slurm says of the nodes, and what the logs say; to be asked before the tear-down."""
         if self.supervisor is None:
             return []
-        found = []
+        found = [trouble] if (trouble := disk_trouble(self.run_dir.path)) else []
         if self.allocation and self.allocation.job_id:
             found += await troubled_nodes([node.name for node in self.allocation.nodes])
+        if self.served is not None:
+            dead = self.supervisor.first_dead
+            gone = await unreachable(*self.served)
+            others = [about for about in gone if dead is None or about != dead[0].about]
+            found += [f"nothing listens any more at {', '.join(others)}"] if others else []
         return [*found, *filter(None, [self.supervisor.explain()])]
 
     def _tokens(self, allocation: Allocation) -> dict[str, str]:

@@ -25,15 +25,24 @@ class AskError(Exception):
 
 
 class Http:
-    """Questions with the run's key; nothing is retried here."""
+    """Questions with the run's key; nothing is retried here.
 
-    def __init__(self, api_key: str) -> None:
+    `fresh`: each on a connection of its own, which tells whether something still listens; a
+    kept one goes on answering after its listener has gone.
+    """
+
+    def __init__(self, api_key: str, *, fresh: bool = False) -> None:
+        self._fresh = fresh
         self._headers = {"Authorization": f"Bearer {api_key}"}
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         # Proxies of the site must not sit between the driver and its own nodes.
-        self._session = aiohttp.ClientSession(headers=self._headers, trust_env=False)
+        self._session = aiohttp.ClientSession(
+            headers=self._headers,
+            trust_env=False,
+            connector=aiohttp.TCPConnector(force_close=self._fresh),
+        )
         return self
 
     async def __aexit__(

@@ -48,9 +48,15 @@ def _read(entry: Path) -> Process | None:
     return Process(int(entry.name), parent, group, session, int(fields[18]), state)
 
 
-def members(leaders: Iterable[int], mark: str) -> list[Process]:
+def members(
+    leaders: Iterable[int], mark: str, unmarked: set[tuple[int, int]] | None = None
+) -> list[Process]:
     """Living processes of the steps led by `leaders`: their groups, sessions and descendants,
-    and whatever carries the run's mark."""
+    and whatever carries the run's mark.
+
+    `unmarked` remembers, for later calls, whose environment was read in vain: that is most of
+    the time this takes on a node with many processes.
+    """
     every = living()
     wanted = set(leaders)
     children: dict[int, list[Process]] = defaultdict(list)
@@ -59,7 +65,7 @@ def members(leaders: Iterable[int], mark: str) -> list[Process]:
     found = {
         p.pid: p
         for p in every.values()
-        if p.group in wanted or p.session in wanted or _has_mark(p.pid, mark)
+        if p.group in wanted or p.session in wanted or _has_mark(p, mark, unmarked)
     }
     queue = [*found.values()]
     while queue:
@@ -84,12 +90,17 @@ def stopped(leader: int) -> int | None:
     return None
 
 
-def _has_mark(pid: int, mark: str) -> bool:
+def _has_mark(process: Process, mark: str, unmarked: set[tuple[int, int]] | None) -> bool:
+    if unmarked is not None and (process.pid, process.started) in unmarked:
+        return False
     wanted = f"{MARK_VARIABLE}={mark}".encode()
     try:
-        return wanted in (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+        found = wanted in (Path("/proc") / str(process.pid) / "environ").read_bytes().split(b"\0")
     except OSError:
-        return False
+        found = False
+    if unmarked is not None and not found:
+        unmarked.add((process.pid, process.started))
+    return found
 
 
 def living_marks() -> list[str]:

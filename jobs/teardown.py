@@ -6,40 +6,44 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from jobs.process_tree import members, signal_each, signal_groups
+from jobs.process_tree import Process, members, signal_each, signal_groups
 from jobs.records import Teardown
 from jobs.slurm_steps import SlurmSteps
 
 POLL_S = 0.1
-TERM_SHARE = 0.6
+TERM_SHARE = 0.5
 """Of the budget, the time from TERM to KILL; the rest is for KILL and for looking."""
-END_SHARE = 0.95
+END_SHARE = 0.85
 
 
 async def tear_down(
     leaders: Sequence[int], mark: str, budget_s: float, slurm: SlurmSteps | None = None
 ) -> Teardown:
-    """Stops every step at once: TERM, after 60 % of the budget KILL; what was seen to be left.
+    """Stops every step at once: TERM, after half of the budget KILL; what was seen to be left.
 
     On Slurm the steps' tasks are told through the controller, since a dying srun would take them
     along at once; where the controller is silent, srun is told after all. Waiting is one loop
     over /proc, so its time does not depend on how many there are.
     """
     begun = time.monotonic()
-    told = len(members(leaders, mark))
+    unmarked: set[tuple[int, int]] = set()
+    look = partial(members, leaders, mark, unmarked)
+    told = len(look())
     if slurm is None or not await slurm.terminate():
         signal_groups(leaders, signal.SIGTERM)
-        others = [p for p in members(leaders, mark) if p.group not in leaders]
+        signal_groups(leaders, signal.SIGCONT)  # a halted process could not obey
+        others = [p for p in look() if p.group not in leaders]
         signal_each(others, signal.SIGTERM)
-    ended = await _until(lambda: not members(leaders, mark), begun + TERM_SHARE * budget_s)
-    killed = 0 if ended else len(members(leaders, mark))
+    ended = await _until(lambda: not look(), begun + TERM_SHARE * budget_s)
+    killed = 0 if ended else len(look())
     if not ended:
         if slurm is not None:
             await slurm.kill()
-            await _until(lambda: not members(leaders, mark), time.monotonic() + 1.0)
-        await _kill(leaders, mark, begun + END_SHARE * budget_s)
-    left = [f"pid {p.pid} (group {p.group})" for p in members(leaders, mark)]
+            await _until(lambda: not look(), time.monotonic() + 1.0)
+        await _kill(look, begun + END_SHARE * budget_s)
+    left = [f"pid {p.pid} (group {p.group})" for p in look()]
     looked = ["process table"]
     if slurm is not None:
         steps = await _steps_left(slurm, begun + END_SHARE * budget_s)
@@ -54,9 +58,9 @@ async def tear_down(
     )
 
 
-async def _kill(leaders: Sequence[int], mark: str, until: float) -> None:
+async def _kill(look: Callable[[], list[Process]], until: float) -> None:
     """KILL, again and again: a process may have begun another one meanwhile."""
-    while left := members(leaders, mark):
+    while left := look():
         signal_each(left, signal.SIGKILL)
         if time.monotonic() > until:
             return

@@ -71,7 +71,7 @@ class BudgetsConfig:
     point_s: float = 7200.0
     accuracy_s: float = 7200.0
     teardown_s: float = 12.0
-    """From the first signal to nothing left: TERM for 60 % of it, then KILL."""
+    """From the first signal to nothing left: TERM for half of it, then KILL."""
     no_token_s: float = 300.0
     """Longest time without one token from any engine while a point or the accuracy runs."""
     no_answer_s: float = 60.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -204,10 +205,12 @@ def start_driver(run_dir: RunDir) -> subprocess.Popen[str]:
 
 
 def events(run_dir: RunDir) -> list[dict[str, Any]]:
-    """Everything in events.jsonl so far."""
-    if not run_dir.events.exists():
-        return []
-    return [json.loads(line) for line in run_dir.events.read_text().splitlines()]
+    """Everything in events.jsonl so far; a line that a full disk cut off is left out."""
+    found = []
+    for line in run_dir.events.read_text().splitlines() if run_dir.events.exists() else []:
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return found
 
 
 def wait_for_event(run_dir: RunDir, within_s: float = 60.0, **wanted: Any) -> dict[str, Any]:

@@ -133,6 +133,16 @@ def test_a_spoilt_request_is_no_cause_of_a_death_but_of_failed_requests(tmp_path
     assert "kv_lease_duration" in told(tmp_path, None, prefill0=lease)
 
 
+def test_what_others_say_of_failed_requests_does_not_explain_a_death(tmp_path: Path) -> None:
+    text = told(
+        tmp_path,
+        ("prefill0", 1),
+        prefill0="INFO all is well",
+        decode0="ERROR 08-01 20:14:09 NIXL transfer failure: handshake_setup_failed",
+    )
+    assert text == ""
+
+
 def test_an_exception_without_a_rule_is_quoted(tmp_path: Path) -> None:
     text = told(tmp_path, ("w", 1), w="Traceback (most recent call last):\nodd.Error: strange 7")
     assert text == "likely cause: w raised: 'odd.Error: strange 7'"

@@ -1,0 +1,89 @@
+"""The last measurement of every row, and the page that shows them."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from tests.fault_matrix.row import Row, Seen
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURED = Path(__file__).parent / "measured.json"
+PAGE = ROOT / "docs" / "fault-matrix.md"
+SAID = 230
+KEPT = 1500
+
+HEAD = """\
+# The fault matrix
+
+Written by `python -m tests.fault_matrix` (`make matrix`), never by hand: each row struck a real
+run and was measured as it says. The quick rows run in the ordinary tests too. Noticing counts from
+the fault to the run's first word about it; its limit is 2 s for what ends, and the budget of the
+phase for what hangs. Cleaning counts from there until the driver is gone; its limit is 12 s.
+Survivors are looked for in the process table, of all nodes on Slurm. Points: kept, of those
+written before the fault.
+
+"""
+
+
+def load() -> dict[str, Any]:
+    """Measurements by row name."""
+    found: dict[str, Any] = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    return found
+
+
+def seen_of(found: dict[str, Any]) -> Seen:
+    """A measurement as it was taken."""
+    return Seen(**{field.name: found[field.name] for field in fields(Seen)})
+
+
+def note(row: Row, seen: Seen, where: str, date: str, versions: str) -> None:
+    """Keeps a row's new measurement and writes the page anew."""
+    with (MEASURED.parent / "row.py").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # two commands may measure at once
+        found = load()
+        short = {**asdict(seen), "said": seen.said[:KEPT]}
+        found[row.name] = {**short, "where": where, "date": date, "versions": versions}
+        MEASURED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+def page(groups: Sequence[tuple[str, Sequence[Row]]]) -> str:
+    """The page: a table for each place in which rows run."""
+    found = load()
+    text = HEAD
+    for title, rows in groups:
+        text += f"## {title}\n\n"
+        text += (
+            "| fault | moment | status | notice s | clean s | survivors | points | said | date |\n"
+        )
+        text += "|---|---|---|---|---|---|---|---|---|\n"
+        text += "".join(_line(row, found.get(row.name)) for row in rows) + "\n"
+        versions = sorted({found[row.name]["versions"] for row in rows if row.name in found})
+        text += f"With {'; '.join(versions) or 'nothing yet'}.\n\n"
+    return text.rstrip() + "\n"
+
+
+def _line(row: Row, seen: dict[str, Any] | None) -> str:
+    if seen is None:
+        return f"| {row.fault} | {row.moment} | not run |  |  |  |  |  |  |\n"
+    said = " ".join(str(seen["said"]).split()).replace("|", "\\|")
+    cells = [
+        row.fault,
+        row.moment,
+        seen["status"],
+        _number(seen["notice_s"]),
+        _number(seen["clean_s"]),
+        str(len(seen["survivors"])),
+        f"{seen['points_kept']} of {seen['points_before']}",
+        said[:SAID] + ("..." if len(said) > SAID else ""),
+        seen["date"],
+    ]
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
