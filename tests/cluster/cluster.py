@@ -123,16 +123,6 @@ class Cluster:
             raise ClusterError(f"slurmd of {name} is alive")
         self._start_slurmd(name)
 
-    def start_controller(self) -> None:
-        """slurmctld, from the state it saved if there is any; returns when it answers."""
-        d = self.spec.directory
-        controller = [f"{self.spec.prefix}/usr/sbin/slurmctld", "-D"]
-        if self.spec.namespaces:
-            controller = network.named(d, controller)
-        self._record(spawn("slurmctld", controller, self._daemon_env(), d / "log/slurmctld.out"))
-        if not wait_until(self._controller_answers, 30, every_s=0.1):
-            raise ClusterError(f"slurmctld does not answer; see {d}/log/slurmctld.log")
-
     def drain(self, name: str) -> None:
         """No new jobs on the node; running ones go on."""
         self.spec.check_node(name)

@@ -94,7 +94,9 @@ def controller_restarts(folder: Path) -> Seen:
     stage = submitted(up(), folder)
     stage.second_point()
     stage.strike()
-    restart_controller(stage.cluster, down_s=5.0)
+    stage.cluster.kill_controller()
+    time.sleep(5.0)
+    stage.cluster.start_controller()
     seen = stage.seen()
     return replace(seen, notice_s=None, said="(nothing: the run goes on without the controller)")
 
@@ -102,22 +104,22 @@ def controller_restarts(folder: Path) -> Seen:
 def controller_down_at_the_end(folder: Path) -> Seen:
     stage = submitted(up(), folder)
     stage.second_point()
-    stop_controller(stage.cluster)
+    stage.cluster.kill_controller()
     try:
         stage.kill(signal.SIGKILL, "--role", "decode", "--port")
         return stage.seen()
     finally:
-        start_controller(stage.cluster)
+        stage.cluster.start_controller()
 
 
 def controller_down_at_submission(folder: Path) -> Seen:
     cluster = up()
-    stop_controller(cluster)
+    cluster.kill_controller()
     begun = time.monotonic()
     try:
         done = launch(cluster, folder)
     finally:
-        start_controller(cluster)
+        cluster.start_controller()
     left = list((folder / "runs").iterdir()) if (folder / "runs").exists() else []
     return Seen(
         said=done.stderr.strip()[-400:],
@@ -126,23 +128,6 @@ def controller_down_at_submission(folder: Path) -> Seen:
         clean_s=None,
         survivors=[str(path) for path in left],
     )
-
-
-def stop_controller(cluster: Cluster) -> None:
-    """SIGKILL to slurmctld."""
-    kill_processes([it for it in cluster.daemons() if it.name == "slurmctld" and it.is_alive()])
-
-
-def start_controller(cluster: Cluster) -> None:
-    """slurmctld again, from its saved state."""
-    cluster.start_controller()
-
-
-def restart_controller(cluster: Cluster, down_s: float) -> None:
-    """Killed, away for a while, back."""
-    stop_controller(cluster)
-    time.sleep(down_s)
-    start_controller(cluster)
 
 
 def time_limit(folder: Path) -> Seen:
