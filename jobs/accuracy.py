@@ -45,6 +45,7 @@ async def measure_accuracy(
                     api_key,
                     run.run_id,
                     run.engine.rehearsal,
+                    run_dir.progress("accuracy"),
                 )
         except TimeoutError:
             raise JobError(

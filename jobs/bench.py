@@ -50,7 +50,7 @@ class Sweep:
     async def prepare(self) -> None:
         """Starts all clients, in the order of the points; they wait at their gates."""
         for point in self.planned():
-            for word in ("ready", "go", "stop"):
+            for word in ("ready", "go", "stop", "progress"):
                 self.gate(point, word).unlink(missing_ok=True)
             self.clients[point.name] = await self.supervisor.start(point.step, "client")
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import aiohttp
 
+from jobs.progress import progress_told
 from jobs.records import AccuracyRepeat
 
 WORD_PROBLEMS = "word_problems"
@@ -60,6 +61,10 @@ class Score:
     output_tokens: int = 0
     retries: int = 0
     errors: Counter[str] = field(default_factory=Counter)
+
+    def so_far(self) -> tuple[int, int, None]:
+        """Questions that are done, those without an answer among them; tokens are not told."""
+        return self.answered + self.transport_failures, self.transport_failures, None
 
     def take(self, question: Question, answer: Answer) -> None:
         """Scores one answer."""
@@ -159,11 +164,13 @@ async def run_repeat(
     api_key: str | None,
     run_id: str,
     rehearsal: bool,
+    tell: Path | None = None,
 ) -> AccuracyRepeat:
     """One pass over the questions of the plan's accuracy part `acc`.
 
     `base_url` is the router's, without /v1. Each repeat has its own sampling seed (seed +
-    repeat). QuestionsError before anything is sent when a file is not as needed.
+    repeat). QuestionsError before anything is sent when a file is not as needed. `tell` is a
+    file that says meanwhile how far it is.
     """
     questions, prefix = load_protocol(acc)
     body = {
@@ -183,7 +190,9 @@ async def run_repeat(
                 prompt = f"{prefix}Question: {question.question}\nAnswer:"
                 await _ask(session, {**body, "prompt": prompt}, question, score, acc["retries"])
 
-        await asyncio.gather(*(stream() for _ in range(min(acc["concurrency"], len(questions)))))
+        with progress_told(tell, "questions", len(questions), score.so_far):
+            streams = min(acc["concurrency"], len(questions))
+            await asyncio.gather(*(stream() for _ in range(streams)))
     return _record(acc, repeat, run_id, rehearsal, len(questions), score, time.monotonic() - begun)
 
 

@@ -97,6 +97,7 @@ class Progresses:
             self._journal.note(
                 "waiting",
                 f"{ready} of {len(self.all)} ready after {now - self._begun:.0f} s; {shown}",
+                start_ups={name: str(self.all[name]) for name in names},
             )
 
     def wrote_at(self, names: Iterable[str]) -> float:

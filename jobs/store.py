@@ -113,6 +113,10 @@ class RunDir:
         """What every node had and lacked, and how long looking took."""
         return self.path / "preflight.json"
 
+    def progress(self, name: str) -> Path:
+        """How far a point's client, or `accuracy`, is (jobs/progress.py)."""
+        return self.gates / f"{name}.progress"
+
     def log(self, step: str) -> Path:
         """The log of one step."""
         return self.logs / f"{step}.log"

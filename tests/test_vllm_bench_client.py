@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from jobs.clients import prompts, vllm_bench
+from jobs.progress import read_progress
 
 REPOSITORY = Path(__file__).parent.parent
 ENGINE = Path(os.environ.get("ENGINE_ENV") or REPOSITORY / ".engines" / "vllm_cpu")
@@ -354,6 +355,9 @@ def test_vllms_own_benchmark_sends_our_prompts_once_and_only_after_go(
     assert result["total_input_tokens"] == sum(r["prompt_len"] for r in measured)
     assert result["total_output_tokens"] == sum(r["output_len"] for r in measured)
     assert {"p50_ttft_ms", "p90_tpot_ms", "p99_itl_ms", "p99_e2el_ms"} <= set(result)
+    told = read_progress(tmp_path / "c4.progress")
+    assert told is not None
+    assert (told.stage, told.total, told.exact) == ("measured", 8, False)
 
 
 @needs_engine

@@ -26,6 +26,11 @@ class Gate:
     folder: Path
     name: str
 
+    @property
+    def progress(self) -> Path:
+        """Where the client says how far it is (jobs/progress.py)."""
+        return self.folder / f"{self.name}.progress"
+
     def say_ready(self) -> None:
         """Everything that takes time is prepared."""
         write_text(self.folder / f"{self.name}.ready", "ready\n")

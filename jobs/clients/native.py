@@ -26,6 +26,7 @@ from jobs.clients.gate import Gate, GateStopError
 from jobs.clients.random_prompts import Prompt, PromptMaker
 from jobs.clients.stats import Tally, figures
 from jobs.clients.streaming import FailedRequestError, complete, measure_lag, open_session
+from jobs.progress import progress_told
 from jobs.store import write_json
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
@@ -106,15 +107,25 @@ def make_prompts(load: Load) -> tuple[list[Prompt], list[Prompt]]:
 
 
 async def send_all(
-    session: aiohttp.ClientSession, load: Load, prompts: list[Prompt]
+    session: aiohttp.ClientSession,
+    load: Load,
+    prompts: list[Prompt],
+    stage: str = "measured",
+    tell: Path | None = None,
 ) -> tuple[Tally, float]:
-    """Every prompt sent once, `concurrency` at a time; the tally and the seconds it took."""
+    """Every prompt sent once, `concurrency` at a time; the tally and the seconds it took.
+
+    `tell` is a file that says meanwhile how far it is.
+    """
     tally = Tally()
     waiting = iter(prompts)
-    begun = time.perf_counter()
     streams = min(load.concurrency, len(prompts))
-    await asyncio.gather(*(_stream(session, load.model, waiting, tally) for _ in range(streams)))
-    return tally, time.perf_counter() - begun
+    with progress_told(tell, stage, len(prompts), tally.so_far):
+        begun = time.perf_counter()
+        await asyncio.gather(
+            *(_stream(session, load.model, waiting, tally) for _ in range(streams))
+        )
+        return tally, time.perf_counter() - begun
 
 
 async def _stream(
@@ -131,16 +142,19 @@ async def _stream(
 
 
 async def measure(
-    load: Load, prompts: tuple[list[Prompt], list[Prompt]], api_key: str | None
+    load: Load,
+    prompts: tuple[list[Prompt], list[Prompt]],
+    api_key: str | None,
+    tell: Path | None = None,
 ) -> dict[str, Any]:
     """Warm-up, then the measurement: the result under `vllm bench serve`'s keys."""
     measured, warmup = prompts
     async with open_session(load.base_url, api_key, load.timeout_s) as session:
-        warm = (await send_all(session, load, warmup))[0] if warmup else Tally()
+        warm = (await send_all(session, load, warmup, "warm-up", tell))[0] if warmup else Tally()
         date = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         worst = [0.0]
         lag = asyncio.create_task(measure_lag(worst))
-        tally, duration_s = await send_all(session, load, measured)
+        tally, duration_s = await send_all(session, load, measured, tell=tell)
         lag.cancel()
     return {
         "date": date,
@@ -168,7 +182,7 @@ async def run(given: argparse.Namespace, api_key: str | None) -> None:
     gate = Gate(given.gate, given.name)
     gate.say_ready()
     await gate.wait_for_go()
-    measuring = asyncio.create_task(measure(load, prompts, api_key))
+    measuring = asyncio.create_task(measure(load, prompts, api_key, gate.progress))
     stopping = asyncio.create_task(gate.watch_stop())
     await asyncio.wait({measuring, stopping}, return_when=asyncio.FIRST_COMPLETED)
     for task in (measuring, stopping):

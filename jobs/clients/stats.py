@@ -46,6 +46,11 @@ class Tally:
             if output_tokens > 1:
                 self.tpot.append((chunks[-1] - chunks[0]) / (output_tokens - 1))
 
+    def so_far(self) -> tuple[int, int, float]:
+        """Requests that have ended, failed ones among them, and tokens of the good ones."""
+        failed = self.errors.total()
+        return self.completed + failed, failed, float(self.input_tokens + self.output_tokens)
+
     def fail(self, kind: str, text: str) -> None:
         """One failed request; the first text of each kind is kept."""
         self.errors[kind] += 1

@@ -28,6 +28,7 @@ import math
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 POLL_S = 0.05
+PROGRESS_S = 2.0
 EXIT_CANNOT = 2
 EXIT_STOPPED = 3
 PROMPTS_SCRIPT = Path(__file__).with_name("prompts.py")
@@ -96,6 +98,38 @@ class Gate:
         while True:
             self.check_stop()
             await asyncio.sleep(5 * POLL_S)
+
+
+class RequestCounter:
+    """In place of vLLM's progress bar: counts the requests that ended, and says how many in
+    <gate>/<name>.progress (read by jobs/progress.py), from a thread that delays no request."""
+
+    def __init__(self, gate: Gate, prompts: Sequence[Prompt]) -> None:
+        self._path = gate.folder / f"{gate.name}.progress"
+        self._total = len(prompts)
+        self._tokens = sum(prompt.tokens + prompt.output_tokens for prompt in prompts)
+        self._done = 0
+        self._begun = time.monotonic()
+        self._over = threading.Event()
+        threading.Thread(target=self._tell, daemon=True, name="progress").start()
+
+    def update(self, count: int = 1) -> None:
+        """So many more requests ended, well or badly."""
+        self._done += count
+
+    def close(self) -> None:
+        """All requests ended."""
+        self._over.set()
+
+    def _tell(self) -> None:
+        while not self._over.is_set():
+            done = min(self._done, self._total)
+            told = {"stage": "measured", "done": done, "failed": 0, "total": self._total}
+            told |= {"elapsed_s": time.monotonic() - self._begun, "t": time.time()}
+            told |= {"tokens": self._tokens * done / self._total, "exact": False}
+            with contextlib.suppress(OSError):
+                write_text(self._path, json.dumps(told) + "\n")
+            self._over.wait(PROGRESS_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +275,14 @@ class VllmBench:
             if self.warmup_errors:
                 log.warning("warm-up requests failed: %s", self.warmup_errors)
         log.info("measured run: %d requests", len(self.measured))
-        return await self.until_stop(self.original(**named))
+        if not callable(getattr(self.serve, "tqdm", None)):
+            return await self.until_stop(self.original(**named))
+        counter = RequestCounter(self.gate, self.measured)
+        self.serve.tqdm = lambda *_args, **_named: counter
+        try:
+            return await self.until_stop(self.original(**{**named, "disable_tqdm": False}))
+        finally:
+            counter.close()
 
     async def until_stop(self, work: Any) -> Any:
         """What `work` gives, unless we are told to stop before."""
