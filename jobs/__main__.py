@@ -1,5 +1,5 @@
 """`python -m jobs run RUN`: the job itself, inside an allocation or on this machine; and what is
-asked of runs afterwards: state, wait, follow."""
+asked of runs afterwards: list, show, logs, watch, cancel, state, wait, follow."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from jobs.resume import resume
 from jobs.run_file import read_run
 from jobs.run_lock import held
 from jobs.run_state import RunState, RunWatch, grace_s
+from jobs.runs.cli import add_commands, answer
 from jobs.store import RunDir
 from jobs.submission import Submission, is_out_of_reach, job_name_in, sbatch_asker
 from jobs.waiting import LogTail, Waiting
@@ -44,6 +45,8 @@ class PlainFormatter(logging.Formatter):
 def main(arguments: Sequence[str]) -> int:
     """0 completed; 1 failed, cancelled, lost or out of time; 2 the run could not begin."""
     given = _parser().parse_args(arguments)
+    if "ask" in given:
+        return answer(given)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)-7s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.INFO)
@@ -79,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     submit.add_argument("run", type=Path, help="a run directory with a batch.sh")
     submit.add_argument("--said", required=True, help="what that sbatch said")
     submit.set_defaults(action=submit_again)
+    add_commands(commands)
     return parser
 
 

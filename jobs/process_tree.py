@@ -48,6 +48,17 @@ def _read(entry: Path) -> Process | None:
     return Process(int(entry.name), parent, group, session, int(fields[18]), state)
 
 
+def start_ticks(pid: int) -> int | None:
+    """When a living process began, in clock ticks since boot: its pid may be another's later."""
+    process = _read(Path("/proc") / str(pid))
+    return process.started if process else None
+
+
+def boot_id() -> str:
+    """This boot of this machine; start_ticks count from it."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
 def members(
     leaders: Iterable[int], mark: str, unmarked: set[tuple[int, int]] | None = None
 ) -> list[Process]:

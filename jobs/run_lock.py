@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from jobs.errors import RunRefusedError
+from jobs.process_tree import boot_id, start_ticks
 from jobs.store import RunDir
 
 TRY_S = 2.0
@@ -29,9 +30,15 @@ def held(run_dir: RunDir) -> Iterator[None]:
                 )
             time.sleep(0.1)
         stream.truncate(0)
-        stream.write(f"host {socket.gethostname()}, pid {os.getpid()}\n")
+        stream.write(f"{_this_process()}\n")
         stream.flush()
         yield
+
+
+def _this_process() -> str:
+    """Who works on the run; `cancel` finds exactly this process by it (jobs/runs/driver.py)."""
+    pid = os.getpid()
+    return f"host {socket.gethostname()}, pid {pid}, started {start_ticks(pid)}, boot {boot_id()}"
 
 
 def holder(run_dir: RunDir) -> str | None:

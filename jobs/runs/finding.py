@@ -1,0 +1,141 @@
+"""From what people type to run directories: a path, a name or its beginning, a job's id."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobs.plain_text import printable
+from jobs.record_files import read_object
+from jobs.records import RecordError
+from jobs.store import RunDir
+
+SEARCH_DEPTH = 2
+"""A results directory holds runs, and sweeps that hold runs."""
+
+NAME = re.compile(r"\d{8}-\d{6}-(?P<label>.+)-(?P<end>[0-9a-f]{6,})")
+"""How the launcher names a run directory: time, label, random end."""
+
+
+class NoSuchRunError(ValueError):
+    """What was typed names no run, or more than one; the text says what would."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Run directories in the order of their names, and what was left out on the way."""
+
+    runs: list[RunDir] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def short_name(run_dir: RunDir) -> str:
+    """The random end of a run's name, which is a name for it too; else the whole name."""
+    match = NAME.fullmatch(run_dir.path.name)
+    return match["end"] if match else run_dir.path.name
+
+
+def find(words: Sequence[str], results: Path) -> Found:
+    """The runs that `words` name, each once; without words all of mine in `results`."""
+    if not words:
+        return all_mine(results)
+    found = Found()
+    for word in words:
+        found.runs += _named(word, results, found.warnings)
+    found.runs = list({run.path.resolve(): run for run in found.runs}.values())
+    return found
+
+
+def find_one(word: str, results: Path) -> RunDir:
+    """The one run that `word` names; NoSuchRunError for a directory of several."""
+    runs = _named(word, results, [])
+    if len(runs) > 1:
+        raise NoSuchRunError(f"{word} holds {len(runs)} runs: name one of them{_some(runs)}")
+    return runs[0]
+
+
+def all_mine(results: Path) -> Found:
+    """Every run in `results` whose directory belongs to this user."""
+    if not results.is_dir():
+        raise NoSuchRunError(
+            f"{results}: no such results directory; name runs, or say --results DIR "
+            "(cluster.results_dir of the runs, ./runs unless it was set)"
+        )
+    found = Found()
+    others = 0
+    for run in _runs_in(results, found.warnings):
+        try:
+            mine = run.path.stat().st_uid == os.getuid()
+        except OSError:
+            continue
+        if mine:
+            found.runs.append(run)
+        else:
+            others += 1
+    if others:
+        found.warnings.append(f"{results}: {others} runs of other users are left out")
+    return found
+
+
+def _named(word: str, results: Path, warnings: list[str]) -> list[RunDir]:
+    """The run, or the runs of a directory, that one word names."""
+    path = Path(word).expanduser()
+    if os.sep in word or path.is_dir():
+        if not path.exists():
+            raise NoSuchRunError(f"{word}: no such directory")
+        if not path.is_dir():
+            raise NoSuchRunError(f"{word}: is a file; give the run directory that holds it")
+        runs = list(_runs_in(path, warnings))
+        if not runs:
+            raise NoSuchRunError(
+                f"{word}: no run here: neither it nor a folder in it (two levels) has a run.json"
+            )
+        return runs
+    known = list(_runs_in(results, warnings)) if results.is_dir() else []
+    exact = [run for run in known if word in (run.path.name, short_name(run))]
+    begins = [r for r in known if r.path.name.startswith(word) or short_name(r).startswith(word)]
+    by_id = [run for run in known if word.isdecimal() and _job_id(run) == word]
+    runs = exact or by_id or begins
+    if not runs:
+        there = f"{len(known)} runs there" if results.is_dir() else "no such directory"
+        raise NoSuchRunError(
+            f"{word}: no run of this name or job id in {results} ({there}); "
+            "give a path, or --results DIR"
+        )
+    if len(runs) > 1:
+        raise NoSuchRunError(f"{word}: {len(runs)} runs are called so{_some(runs)}")
+    return runs
+
+
+def _some(runs: Sequence[RunDir]) -> str:
+    lines = [f"\n  {run.path.name}" for run in runs[:8]]
+    return ":" + "".join(lines) + ("\n  ..." if len(runs) > len(lines) else "")
+
+
+def _job_id(run: RunDir) -> str | None:
+    try:
+        return str(read_object(run.submission).get("job_id"))
+    except RecordError:
+        return None
+
+
+def _runs_in(folder: Path, warnings: list[str], depth: int = SEARCH_DEPTH) -> Iterator[RunDir]:
+    """The folder itself if it is a run, else those below it, by name; unreadable ones warned of."""
+    run = RunDir(folder)
+    try:
+        if run.run_json.exists():
+            yield run
+            return
+        children = sorted(folder.iterdir()) if depth else []
+    except OSError as error:
+        warnings.append(printable(f"{folder}: left out, cannot be read: {error.strerror}"))
+        return
+    for child in children:
+        try:
+            if not child.name.startswith(".") and child.is_dir():
+                yield from _runs_in(child, warnings, depth - 1)
+        except OSError as error:
+            warnings.append(printable(f"{child}: left out, cannot be read: {error.strerror}"))
