@@ -17,6 +17,8 @@ from jobs.attempts import begin_attempt, is_restart
 from jobs.engines import dialect_of
 from jobs.environment import raise_open_files
 from jobs.errors import RunRefusedError
+from jobs.free_nodes import count_nodes
+from jobs.hostlist import NodeListError, expand_hostlist
 from jobs.landed import look_at_records, set_aside
 from jobs.pipeline import run_job
 from jobs.plain_text import printable
@@ -141,12 +143,24 @@ def show_state(run_dir: RunDir) -> int:
     _checked(run_dir)
     state = RunWatch(run_dir).look()
     job = state.job
-    told = {"run": str(run_dir.path), "state": state.word, "over": state.over, "text": state.text}
+    told: dict[str, object] = {"run": str(run_dir.path), "state": state.word}
+    told |= {"over": state.over, "text": state.text}
     if job is not None:
         told |= {"job": job.job_id, "slurm": job.state.word, "listed": job.listed}
-        told |= {"nodes": job.nodes, "reason": job.reason}
+        told |= {"nodes": _names(job.nodes), "reason": job.reason}
+        if state.word == "waiting":
+            told["cluster_nodes"] = count_nodes()
     sys.stdout.write(json.dumps(told) + "\n")
     return _code(state)
+
+
+def _names(nodes: str) -> list[str]:
+    """Slurm's node list as names; a list that is broken is told and has none."""
+    try:
+        return expand_hostlist(nodes)
+    except NodeListError as error:
+        log.warning("%s", error)
+        return []
 
 
 def wait(run_dir: RunDir) -> int:

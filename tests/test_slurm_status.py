@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.free_nodes import count_nodes
 from jobs.run_state import RunWatch
 from jobs.slurm_ask import Answer, ask_slurm
 from jobs.slurm_status import SlurmStatus
@@ -215,3 +216,10 @@ def test_a_missing_program_and_a_silent_one_are_no_answers(tmp_path: Path) -> No
     assert (missing.code, missing.out_of_reach) == (None, True)
     silent = ask_slurm(["sleep", "5"], timeout_s=0.2)
     assert "gave no answer within" in silent.said
+
+
+def test_nodes_are_counted_once_by_their_use_and_not_at_all_without_an_answer() -> None:
+    lines = "n1|idle\nn1|idle\nn2|mixed-\nn3|idle*\nn4|planned\nbroken\nn5|new_word\n"
+    counted = count_nodes(lambda _: Answer(0, lines))
+    assert counted == {"free": 1, "busy": 1, "unusable": 2, "not now": 1}
+    assert count_nodes(lambda _: DOWN) is None
