@@ -7,17 +7,16 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 from hydra.errors import HydraException
-from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from launcher.batch import job_name, sbatch_text
 from launcher.composing import CONF_DIR, Combination, compose_all, typed
-from launcher.diagnosis import diagnose, shared_first, suspicious
+from launcher.diagnosis import diagnose, judged, placed, shared_first, suspicious
 from launcher.errors import LauncherError, PlanError
 from launcher.follow import follow
 from launcher.mistakes import explain
@@ -27,22 +26,10 @@ from launcher.preview import PREVIEW_DIR, preview_document, preview_text
 from launcher.provenance import checkout_state, provenance
 from launcher.render import plan_document
 from launcher.schema import LaunchConfig, register
-from launcher.site import model_files, settle_paths, site_problems, surroundings
+from launcher.site import model_files, site_problems, surroundings
 from launcher.steps import Surroundings
 from launcher.submit import Submitted, make_run_dir, run_document, submit
-from launcher.validate import check_config
-
-
-def checked(config: DictConfig) -> tuple[LaunchConfig, tuple[str, ...]]:
-    """The typed configuration and its warnings, or PlanError with what is wrong."""
-    made = typed(config)
-    settle_paths(made)
-    warnings = check_config(made)
-    if made.dry_run.lower() == "false":
-        problems = list(site_problems(made, surroundings(made, sys.executable)))
-        if problems:
-            raise PlanError(problems)
-    return made, warnings
+from launcher.validate import Findings
 
 
 def launch(config: LaunchConfig, made: Combination, warnings: Sequence[str]) -> int:
@@ -143,7 +130,7 @@ def _run(words: list[str]) -> int:
     """Every configuration checked before the first is submitted."""
     try:
         combinations = compose_all(words)
-        made = [checked(combination.config) for combination in combinations]
+        configs = [typed(combination.config) for combination in combinations]
     except (PlanError, HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         problems = diagnose(words, CONF_DIR, sys.executable)
         raise (PlanError(problems) if problems else error) from error
@@ -152,6 +139,10 @@ def _run(words: list[str]) -> int:
     names = [" ".join(combination.overrides) for combination in combinations]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise PlanError(f"the sweep has {name} more than once: give it once" for name in repeated)
+    findings = [judged(config, sys.executable) for config in configs]
+    if any(found.problems for found in findings):
+        raise PlanError(_told(findings, combinations, names))
+    made = [(config, found.warnings) for config, found in zip(configs, findings, strict=True)]
     _warn(made, names)
     codes = [
         launch(config, combination, warnings)
@@ -159,6 +150,17 @@ def _run(words: list[str]) -> int:
     ]
     sys.stdout.flush()
     return max(codes, default=0)
+
+
+def _told(
+    findings: Sequence[Findings], combinations: Sequence[Combination], names: Sequence[str]
+) -> Iterator[str]:
+    """Problems of all combinations, each with its place."""
+    found = {
+        name: placed(each.problems, made.overrides, made.labels, CONF_DIR)
+        for name, each, made in zip(names, findings, combinations, strict=True)
+    }
+    return shared_first(found)
 
 
 def main() -> int:

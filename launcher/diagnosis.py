@@ -15,7 +15,7 @@ from hydra.errors import HydraException
 from launcher.schema import LaunchConfig
 from launcher.site import settle_paths, site_problems, surroundings
 from launcher.tolerant import Tolerant, compose_tolerantly
-from launcher.validate import find
+from launcher.validate import Findings, find
 
 KEY = re.compile(r"(?:override )?\+{0,2}([a-z_]+(?:\.[\w-]+)*)")
 
@@ -76,26 +76,53 @@ def _combinations(overrides: list[str]) -> list[list[str]]:
 def _problems(made: Tolerant, python: str) -> list[str]:
     problems = list(made.problems)
     if made.config is not None:
-        ruled = [*_ruled(made.config, python)]
+        ruled = judged(made.config, python).problems
         problems += [text for text in ruled if not _known(text, made.told)]
     return list(dict.fromkeys(_placed(text, made.origins) for text in problems))
 
 
-def _ruled(config: LaunchConfig, python: str) -> Iterator[str]:
+def judged(config: LaunchConfig, python: str) -> Findings:
+    """What every rule says of a composed configuration, and the site where it would be submitted.
+
+    Makes its relative paths absolute on the way.
+    """
     settle_paths(config)
     findings = find(config)
-    yield from findings.problems
+    problems = list(findings.problems)
     if config.check == "strict":
-        for warning in findings.warnings:
-            yield f"{warning} (a warning; check=strict stops at it)"
+        problems += [f"{text} (a warning; check=strict stops at it)" for text in findings.warnings]
     if config.dry_run.lower() == "false":
-        yield from site_problems(config, surroundings(config, python))
+        problems += site_problems(config, surroundings(config, python))
+    return Findings(tuple(problems), findings.warnings)
+
+
+def placed(
+    problems: Iterable[str], overrides: Sequence[str], labels: Mapping[str, str], conf_dir: Path
+) -> list[str]:
+    """Problems of a configuration that composed, with the override or the file of each value."""
+    origins = {word.split("=", 1)[0].lstrip("+~"): f"override {word}" for word in overrides}
+    told = []
+    for text in problems:
+        key = _key(text)
+        group, _, rest = key.partition(".")
+        path = conf_dir / group / f"{labels.get(group, '')}.yaml"
+        if rest and key not in origins and path.is_file():
+            first = re.escape(rest.split(".", 1)[0])
+            if re.search(rf"^{first}:", path.read_text(encoding="utf-8"), re.MULTILINE):
+                origins[key] = f"{conf_dir.name}/{group}/{path.name}"
+        told.append(_placed(text, origins))
+    return list(dict.fromkeys(told))
+
+
+def _key(text: str) -> str:
+    """The key that a problem begins with."""
+    match = KEY.match(text)
+    return match.group(1) if match else ""
 
 
 def _known(text: str, told: Iterable[str]) -> bool:
     """Whether a rule speaks of a value that was told already and only stands in."""
-    match = KEY.match(text)
-    key = match.group(1) if match else ""
+    key = _key(text)
     return any(key == name or key.startswith(f"{name}.") for name in told)
 
 
@@ -103,8 +130,7 @@ def _placed(text: str, origins: Mapping[str, str]) -> str:
     """A problem with the file or the override its value comes from, where that is known."""
     if text.startswith(("override ", "conf/")):
         return text
-    match = KEY.match(text)
-    key = match.group(1) if match else ""
+    key = _key(text)
     while key and key not in origins:
         key = key.rpartition(".")[0]
     where = origins.get(key, "")
