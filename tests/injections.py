@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,17 +158,19 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _table() -> str:
-    lines = ["| mistake | words | exit | wall s | CPU s | said |", "|---|---|---|---|---|---|"]
+def _rows() -> Iterator[str]:
+    yield "| mistake | words | exit | wall s | CPU s | said |"
+    yield "|---|---|---|---|---|---|"
     for name, injection in INJECTIONS.items():
         said = run(injection.words)
         found = re.findall(r"^  \d+\. (.*)$", said.stderr, re.MULTILINE)
         text = "<br>".join(line.replace("|", "\\|") for line in found) or said.stderr.strip()
         words = " ".join(f"`{word}`" for word in injection.words)
         spent = f"{said.code} | {said.seconds:.2f} | {said.cpu_s:.2f}"
-        lines.append(f"| {name} | {words} | {spent} | {text} |")
-    return "\n".join(lines) + "\n"
+        yield f"| {name} | {words} | {spent} | {text} |"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(_table())
+    for row in _rows():
+        sys.stdout.write(f"{row}\n")
+        sys.stdout.flush()
