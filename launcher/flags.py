@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from launcher.errors import LauncherError
@@ -15,10 +15,16 @@ def merge_flags(*layers: Mapping[str, Any]) -> dict[str, Any]:
     Names are compared with `_` and `-` alike and come out with `-`. JSON text where a mapping is
     meant (as pasted from a vLLM command line) counts as that mapping; broken JSON raises.
     """
+    return merge_layers(("flags.all", layer) for layer in layers)
+
+
+def merge_layers(layers: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """merge_flags of layers with their keys (`flags.all`), by which an error names its place."""
     merged: dict[str, Any] = {}
-    for layer in layers:
-        for raw_name, raw_value in layer.items():
-            name, value = raw_name.replace("_", "-"), _structured(raw_name, raw_value)
+    for layer, flags in layers:
+        for raw_name, raw_value in flags.items():
+            name = raw_name.replace("_", "-")
+            value = _structured(f"{layer}.{raw_name}", raw_value)
             if value is None:
                 merged.pop(name, None)
             elif isinstance(value, Mapping) and isinstance(merged.get(name), Mapping):
@@ -42,16 +48,16 @@ def _merge_mapping(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str
     return result
 
 
-def _structured(name: str, value: Any) -> Any:
+def _structured(where: str, value: Any) -> Any:
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:
         return json.loads(value)
     except json.JSONDecodeError as error:
         raise LauncherError(
-            f"flag {name!r}: value {value!r} starts like JSON but is not: {error.msg} at column "
+            f"{where}: value {value!r} starts like JSON but is not: {error.msg} at column "
             f"{error.colno}; write it as a YAML mapping, or on the command line as "
-            f"'flags.all.{name}={{key:value}}' (keys without quotes)"
+            f"'{where}={{key:value}}' (keys without quotes)"
         ) from error
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.flags import merge_flags
+from launcher.flags import merge_layers
 from launcher.lengths import length_range
+from launcher.options.layers import flag_layers
 from launcher.schema import LaunchConfig
 
 ROLE_ORDER = ("prefill", "decode", "aggregated")
@@ -104,13 +105,7 @@ def _endpoints(config: LaunchConfig) -> tuple[Endpoint, ...]:
         shape = config.topology.roles.get(role)
         if shape is None:
             continue
-        flags = merge_flags(
-            config.engine.flags,
-            config.model.flags,
-            config.flags.all,
-            config.flags.roles.get(role, {}),
-            shape.flags,
-        )
+        flags = merge_layers(flag_layers(config, role))
         for index in range(shape.endpoints):
             endpoints.append(
                 Endpoint(

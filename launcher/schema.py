@@ -252,6 +252,9 @@ class FlagsConfig:
     all: dict[str, Any] = field(default_factory=dict)
     roles: dict[str, dict[str, Any]] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
+    unchecked: list[str] = field(default_factory=list)
+    """Names of flags and VLLM_* variables passed without a check against the release's table: those
+    of a custom build or of a plug-in."""
     capture_rule: bool = False
     """Whether decode's max-cudagraph-capture-size follows the highest concurrency (cc/ranks + 128)
     where the release's own limit is lower."""

@@ -14,12 +14,15 @@ from omegaconf import MISSING
 from launcher.clients import CLIENTS, client_name
 from launcher.containers import CONTAINERS
 from launcher.engines import ENGINES
+from launcher.engines.base import DERIVED
 from launcher.errors import LauncherError, PlanError
 from launcher.estimate import time_enough
 from launcher.kinds import hints, stand_in
 from launcher.known_bad import known_bad
 from launcher.lengths import DEFINITIONS, length_range
-from launcher.limits import choice, numbers, owned_options
+from launcher.limits import OWNED_ROUTER, choice, numbers, owned_options
+from launcher.options.layers import all_layers
+from launcher.options.router import router_problems
 from launcher.placement import Placement, place
 from launcher.plan import ROLE_ORDER, build_plan
 from launcher.port_rules import port_advice, port_problems
@@ -249,20 +252,15 @@ def engine_advice(config: LaunchConfig) -> Iterator[str]:
 def derived_flags(config: LaunchConfig) -> Iterator[str]:
     """Flags that the launcher works out itself are refused, with the key that decides them."""
     engine = ENGINES[config.engine.kind]
-    layers = {"engine.flags": config.engine.flags, "model.flags": config.model.flags}
-    layers["flags.all"] = config.flags.all
-    layers |= {f"flags.roles.{role}": flags for role, flags in config.flags.roles.items()}
-    layers |= {
-        f"topology.roles.{role}.flags": shape.flags for role, shape in config.topology.roles.items()
-    }
-    for where, flags in layers.items():
+    for where, flags in all_layers(config).items():
         for name in flags:
             if name.replace("_", "-") in engine.owned_flags:
-                yield (
-                    f"{where}.{name}={flags[name]!r}: the launcher derives this flag from the "
-                    "topology (tp, pp, dp, expert_parallel, load_balancing), the model and "
-                    "cluster.ports; remove it and set those"
-                )
+                yield f"{where}.{name}={flags[name]!r}: {DERIVED}"
+
+
+def router_flags(config: LaunchConfig) -> Iterator[str]:
+    """Flags that vllm-router itself would refuse."""
+    yield from router_problems(config.router.flags, OWNED_ROUTER)
 
 
 def arithmetic(config: LaunchConfig) -> Iterator[str]:
@@ -327,6 +325,7 @@ PLAN_RULES: tuple[Rule, ...] = (
     secret_settings,
     engine_rules,
     derived_flags,
+    router_flags,
     arithmetic,
     known_bad_errors,
 )

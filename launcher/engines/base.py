@@ -10,6 +10,12 @@ from launcher.plan import LaunchPlan
 from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
 
+DERIVED = (
+    "the launcher derives this flag from the topology (tp, pp, dp, expert_parallel, "
+    "load_balancing), the model and cluster.ports; remove it and set those"
+)
+"""Why a flag of the launcher's own is refused, by whatever name."""
+
 
 class Engine(Protocol):
     """One server program."""

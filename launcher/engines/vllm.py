@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from launcher.engines.vllm_checks import table_advice, table_problems
 from launcher.flags import render_flags
+from launcher.options.layers import env_layers
+from launcher.options.table import numbers
 from launcher.placement import WorkerProcess, address
 from launcher.plan import Endpoint, LaunchPlan
 from launcher.ports import process_ports
@@ -21,6 +24,9 @@ OWNED_FLAGS = frozenset(
         *("data-parallel-size", "data-parallel-size-local", "data-parallel-start-rank"),
         *("data-parallel-rank", "data-parallel-address", "data-parallel-rpc-port"),
         *("data-parallel-hybrid-lb", "data-parallel-external-lb"),
+        *("data-parallel-multi-port-external-lb", "data-parallel-supervisor-port"),
+        *("config", "tokenizer", "uds", "grpc", "grpc-port", "root-path"),
+        *("ssl-keyfile", "ssl-certfile"),
     }
 )
 
@@ -32,23 +38,12 @@ OWNED_ENV = frozenset(
 )
 
 
-def release_tuple(release: str) -> tuple[int, ...]:
-    """(0, 33, 0) of "0.33.0"; text after the numbers is ignored."""
-    numbers: list[int] = []
-    for part in release.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)
-
-
 def default_capture_limit(release: str) -> int:
     """Largest captured decode batch when no flag says so, on GB200.
 
     512 until 0.27, 1024 on SM100 since 0.28.0 (vllm config/vllm.py of those releases).
     """
-    return 512 if release_tuple(release) < (0, 28) else 1024
+    return 512 if numbers(release) < (0, 28) else 1024
 
 
 def capture_size(plan: LaunchPlan) -> int | None:
@@ -121,13 +116,13 @@ class VllmEngine:
         """KV crosses where prefill and decode are apart."""
         return plan.disaggregated
 
-    def problems(self, _: LaunchConfig) -> Iterator[str]:
-        """Nothing beyond launcher/known_bad/."""
-        yield from ()
+    def problems(self, config: LaunchConfig) -> Iterator[str]:
+        """Flags and variables that the release refuses; combinations are in launcher/known_bad/."""
+        yield from table_problems(config, OWNED_FLAGS)
 
-    def advice(self, _: LaunchConfig) -> Iterator[str]:
+    def advice(self, config: LaunchConfig) -> Iterator[str]:
         """Settings that run, but hardly as meant."""
-        yield from ()
+        yield from table_advice(config, OWNED_FLAGS)
 
     def contained(self) -> bool:
         """vLLM lives in the cluster's image."""
@@ -136,7 +131,7 @@ class VllmEngine:
 
 def configured_env(config: LaunchConfig) -> dict[str, str]:
     """Variables of all layers; later ones win: cluster, engine, model, flags."""
-    return {**config.cluster.env, **config.engine.env, **config.model.env, **config.flags.env}
+    return {name: value for _, env in env_layers(config) for name, value in env.items()}
 
 
 def _executable(plan: LaunchPlan) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from launcher.engines.vllm import configured_env, release_tuple
+from launcher.engines.vllm import configured_env
 from launcher.flags import merge_flags
+from launcher.options.table import numbers
 from launcher.placement import Placement, place
 from launcher.plan import ROLE_ORDER, LaunchPlan, build_plan
 from launcher.schema import LaunchConfig, ModelFacts, RoleConfig
@@ -78,7 +79,7 @@ class View:
 
     def __init__(self, config: LaunchConfig) -> None:
         self.config = config
-        self.release = release_tuple(config.engine.release)
+        self.release = numbers(config.engine.release)
         self.env: dict[str, str] = configured_env(config)
         self.roles = {
             name: _role(config, name, config.topology.roles[name])
@@ -88,7 +89,7 @@ class View:
 
     def at_least(self, release: str) -> bool:
         """Whether the configured release is `release` or later."""
-        return self.release >= release_tuple(release)
+        return self.release >= numbers(release)
 
     def at_env(self, name: str) -> str:
         """`model.env.NAME=value`: a variable at the layer that decides it."""
