@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import re
@@ -306,7 +307,8 @@ def lonely_ranks(placement: Placement) -> Iterator[str]:
 def known_bad_errors(config: LaunchConfig) -> Iterator[str]:
     """Combinations that vLLM refuses, or computes something wrong with."""
     if config.engine.kind == "vllm":
-        yield from known_bad(config, "error")
+        with contextlib.suppress(LauncherError):  # broken JSON, which engine_rules tells
+            yield from known_bad(config, "error")
 
 
 def known_bad_warnings(config: LaunchConfig) -> Iterator[str]:

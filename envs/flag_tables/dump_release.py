@@ -126,7 +126,8 @@ def enumerated() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for field in dataclasses.fields(AsyncEngineArgs):
         for hint in get_type_hints(field.type):
-            if isinstance(hint, type) and issubclass(hint, enum.Enum):
+            named = isinstance(hint, type) and issubclass(hint, enum.Enum)
+            if named and not issubclass(hint, enum.IntEnum):
                 found[field.name.replace("_", "-")] = sorted(hint.__members__)
     return found
 

@@ -37,8 +37,9 @@ def final_releases(python: Path) -> list[str]:
     """Every final vLLM release since OLDEST, oldest first, as pip knows them."""
     said = run([str(python), "-m", "pip", "index", "versions", "vllm"])
     listed = re.search(r"Available versions: (.*)", said)
-    numbers = re.findall(r"\d+\.\d+\.\d+(?=,|$)", listed.group(1) if listed else "")
-    keyed = sorted((tuple(int(part) for part in text.split(".")), text) for text in numbers)
+    texts = listed.group(1).split(", ") if listed else []
+    final = [text for text in texts if re.fullmatch(r"\d+\.\d+\.\d+", text)]
+    keyed = sorted((tuple(int(part) for part in text.split(".")), text) for text in final)
     return [text for key, text in keyed if key >= OLDEST]
 
 
