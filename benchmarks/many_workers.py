@@ -58,17 +58,27 @@ def main() -> int:
 
 def launched(folder: Path, words: list[str]) -> Path:
     """The run directory of a started run."""
-    done = subprocess.run(
-        [sys.executable, "-m", "launcher", f"cluster.results_dir={folder}/runs", *WORDS, *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # Into a file: the driver keeps what it inherits open until the run ends.
+    said = folder / "launcher.log"
+    with said.open("w") as stream:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "launcher",
+                f"cluster.results_dir={folder}/runs",
+                *WORDS,
+                *words,
+            ],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=stream,
+            stderr=stream,
+            check=False,
+        )
     if done.returncode:
-        raise SystemExit(done.stdout + done.stderr)
-    return next(folder.glob("runs/*"))
+        raise SystemExit(said.read_text())
+    return next(folder.glob("r/*"))
 
 
 def wait(path: Path, within_s: float) -> Path:

@@ -6,9 +6,8 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
-from jobs.process_tree import Process, members, signal_each, signal_groups
+from jobs.process_tree import Process, members, signal_each, signal_groups, still
 from jobs.records import Teardown
 from jobs.slurm_steps import SlurmSteps
 
@@ -16,6 +15,8 @@ POLL_S = 0.1
 TERM_SHARE = 0.5
 """Of the budget, the time from TERM to KILL; the rest is for KILL and for looking."""
 END_SHARE = 0.85
+LISTED_S = 3.0
+"""How long Slurm may go on listing steps after their end; those of a dead node it lists longer."""
 
 
 async def tear_down(
@@ -28,25 +29,24 @@ async def tear_down(
     over /proc, so its time does not depend on how many there are.
     """
     begun = time.monotonic()
-    unmarked: set[tuple[int, int]] = set()
-    look = partial(members, leaders, mark, unmarked)
-    told = len(look())
+    crowd = Crowd(leaders, mark)
+    told = len(crowd.look())
     if slurm is None or not await slurm.terminate():
         signal_groups(leaders, signal.SIGTERM)
         signal_groups(leaders, signal.SIGCONT)  # a halted process could not obey
-        others = [p for p in look() if p.group not in leaders]
-        signal_each(others, signal.SIGTERM)
-    ended = await _until(lambda: not look(), begun + TERM_SHARE * budget_s)
-    killed = 0 if ended else len(look())
+        signal_each((p for p in crowd.known if p.group not in leaders), signal.SIGTERM)
+    ended = await _until(crowd.is_gone, begun + TERM_SHARE * budget_s)
+    killed = 0 if ended else len(crowd.look())
     if not ended:
         if slurm is not None:
             await slurm.kill()
-            await _until(lambda: not look(), time.monotonic() + 1.0)
-        await _kill(look, begun + END_SHARE * budget_s)
-    left = [f"pid {p.pid} (group {p.group})" for p in look()]
+            await _until(crowd.is_gone, time.monotonic() + 1.0)
+        await _kill(crowd, begun + END_SHARE * budget_s)
+    left = [f"pid {p.pid} (group {p.group})" for p in crowd.look()]
     looked = ["process table"]
     if slurm is not None:
-        steps = await _steps_left(slurm, begun + END_SHARE * budget_s)
+        until = min(begun + END_SHARE * budget_s, time.monotonic() + LISTED_S)
+        steps = await _steps_left(slurm, until)
         looked.append("squeue --steps" if steps is not None else "squeue did not answer")
         left += [f"step {step}" for step in steps or []]
     return Teardown(
@@ -58,9 +58,29 @@ async def tear_down(
     )
 
 
-async def _kill(look: Callable[[], list[Process]], until: float) -> None:
+class Crowd:
+    """The run's processes on this node. Asking whether they are gone looks at the known ones
+    first and at all of /proc only once those are gone: cheap with many processes."""
+
+    def __init__(self, leaders: Sequence[int], mark: str) -> None:
+        self._leaders, self._mark = leaders, mark
+        self._unmarked: set[tuple[int, int]] = set()
+        self.known: list[Process] = []
+
+    def look(self) -> list[Process]:
+        """All that live now, by looking at every process."""
+        self.known = members(self._leaders, self._mark, self._unmarked)
+        return self.known
+
+    def is_gone(self) -> bool:
+        """Whether nobody is left."""
+        self.known = still(self.known)
+        return not self.known and not self.look()
+
+
+async def _kill(crowd: Crowd, until: float) -> None:
     """KILL, again and again: a process may have begun another one meanwhile."""
-    while left := look():
+    while left := crowd.look():
         signal_each(left, signal.SIGKILL)
         if time.monotonic() > until:
             return

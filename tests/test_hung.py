@@ -16,21 +16,28 @@ from jobs.hang_watch import Target
 from jobs.logs import LogLimit, LogReader, last_lines
 from jobs.probing import greeting_of
 from jobs.processes import Running
-from jobs.rehearsal.faults import FaultError, Faults, parse_fault
+from jobs.rehearsal.faults import ALLOWED, FaultError, Faults, parse_fault
 from jobs.rehearsal.side_channel import StateStore, listen
 from jobs.run_spec import Step
 from jobs.startup import Progress, Progresses
 from jobs.supervisor import Watched
+from launcher.engines.rehearsal import FAULTS, OPTIONS
 
 VLLM = VllmDialect()
 SHARDS = "Loading safetensors checkpoint shards:"
 
 
+def watched_step(name: str, log: Path) -> Watched:
+    """A step of which only the log exists."""
+    running = Running(name, cast(asyncio.subprocess.Process, None), log, 0)
+    step = Step(name=name, node=0, argv=[], env={}, command=[], log=log.name)
+    never: asyncio.Future[int] = asyncio.Future(loop=asyncio.new_event_loop())
+    return Watched(step, "decode", running, name, ended=never)
+
+
 def starting(log: Path) -> Progress:
     """The start-up of a worker whose log is `log`."""
-    running = Running("w", cast(asyncio.subprocess.Process, None), log, 0)
-    step = Step(name="w", node=0, argv=[], env={}, command=[], log="w.log")
-    return Progress(Watched(step, "decode", running, "w"), VLLM, 0.0)
+    return Progress(watched_step("w", log), VLLM, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +74,7 @@ def test_an_endpoint_moves_when_any_of_its_processes_does(tmp_path: Path) -> Non
     watched = []
     for name in ("leader", "follower"):
         (tmp_path / name).write_text("up\n")
-        running = Running(name, cast(asyncio.subprocess.Process, None), tmp_path / name, 0)
-        step = Step(name=name, node=0, argv=[], env={}, command=[], log=name)
-        watched.append(Watched(step, "decode", running, name))
+        watched.append(watched_step(name, tmp_path / name))
     both = Progresses(watched, VLLM, Journal(tmp_path / "events.jsonl"), 0.0)
     both.look(1.0, [])
     with (tmp_path / "follower").open("a") as stream:
@@ -179,6 +184,17 @@ def test_a_log_below_the_limit_is_left_alone(tmp_path: Path) -> None:
     log.write_text("short\n")
     assert LogLimit(log, 1e6).look() is False
     assert [path.name for path in tmp_path.iterdir()] == ["w.log"]
+
+
+def test_the_launcher_allows_the_faults_that_the_engine_knows() -> None:
+    assert FAULTS == ALLOWED
+    words = FAULTS.partition("several")[0].replace("SECONDS", "5").replace("CODE", "3")
+    for name in ("REQUEST", "FIRST", "LAST", "MB", "N"):
+        words = words.replace(name, "7")
+    for word in filter(None, (word.strip() for word in words.split(","))):
+        for text in (word, f"decode/{word}", f"deaf+{word}"):
+            assert OPTIONS["fail"].fullmatch(text), text
+            parse_fault(text, "decode")
 
 
 def test_faults_of_a_role_can_be_added_up() -> None:

@@ -13,15 +13,23 @@ from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
 
 _NUMBER = re.compile(r"\d+(\.\d+)?(e\d+)?")
+_FAULT = (
+    r"(exit:\d{1,3}@\d+(\.\d+)?|(hang|refuse)@\d+(\.\d+)?|deaf|stuck|noside|freeze@\d+"
+    r"|http500@\d+(-\d+)?|(kvfail|badstate)(@\d+)?|flood:\d+(\.\d+)?)"
+)
 OPTIONS = {
-    "fail": re.compile(r"exit:\d{1,3}@\d+(\.\d+)?|hang@\d+(\.\d+)?|(kvfail|badstate)(@\d+)?"),
+    "fail": re.compile(rf"((prefill|decode|aggregated)/)?{_FAULT}(\+{_FAULT})*"),
     "prefill-tps": _NUMBER,
     "decode-tps": _NUMBER,
     "max-model-len": re.compile(r"\d+"),
     "start-s": _NUMBER,
 }
 """Options of the stand-in that a configuration may set, and the form of their values."""
-FAULTS = "exit:CODE@SECONDS, hang@SECONDS, kvfail, kvfail@N, badstate, badstate@N"
+FAULTS = (
+    "exit:CODE@SECONDS, hang@SECONDS, refuse@SECONDS, deaf, stuck, noside, freeze@REQUEST, "
+    "http500@REQUEST, http500@FIRST-LAST, kvfail, kvfail@N, badstate, badstate@N, flood:MB, "
+    "several with + between them, and ROLE/ before them for one role only"
+)
 
 
 class RehearsalEngine:

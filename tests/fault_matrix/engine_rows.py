@@ -43,6 +43,7 @@ class EngineStage(Stage):
             assert time.monotonic() < deadline, (folder / "launcher.log").read_text()
             time.sleep(0.2)
         self.run_dir = RunDir(found[0].parent)
+        (self.run_dir.path / "driver.log").symlink_to(folder / "launcher.log")
 
     def core(self, step: str) -> int:
         """The engine core's pid, a child of the API server that the step is."""
@@ -61,7 +62,7 @@ def struck(step: str, number: int, *, core: bool = False) -> Callable[[Path], Se
 
     def strike(folder: Path) -> Seen:
         stage = EngineStage(folder)
-        wait_for_event(stage.run_dir, within_s=420, event="phase", phase="point c2")
+        wait_for_event(stage.run_dir, within_s=800, event="phase", phase="point c2")
         until = time.monotonic() + 60
         while not (stage.run_dir.gates / "c2.go").exists() and time.monotonic() < until:
             time.sleep(0.05)

@@ -21,9 +21,10 @@ from tests.fault_matrix.stage import ROOT, SIGNS, seconds
 BASE = (
     *("cluster=slurm_ci", "engine=rehearsal", "workload=smoke", "accuracy=none"),
     *("topology=dep8_prefill4x2", "topology.roles.decode.load_balancing=internal"),
-    *("workload.concurrency=[1,64]", "workload.prompts_per_concurrency=80", "allow_dirty=true"),
+    *("workload.prompts_per_concurrency=80", "allow_dirty=true"),
     *("+engine.options.decode-tps=100", "cluster.budgets.no_answer_s=6", "canary.enabled=false"),
 )
+TWO_POINTS = "workload.concurrency=[1,64]"
 """Decode over two nodes, the second headless; two points of half a minute each."""
 
 
@@ -134,9 +135,18 @@ class SlurmStage:
 
 
 def launch(cluster: Cluster, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """`python -m launcher` against the test cluster."""
+    """`python -m launcher` against the test cluster; two points unless `words` say others."""
+    points = () if any("concurrency=[" in word for word in words) else (TWO_POINTS,)
     return subprocess.run(
-        [sys.executable, "-m", "launcher", f"cluster.results_dir={folder}/runs", *BASE, *words],
+        [
+            sys.executable,
+            "-m",
+            "launcher",
+            f"cluster.results_dir={folder}/runs",
+            *BASE,
+            *points,
+            *words,
+        ],
         cwd=folder,
         env={**cluster.env(), "PYTHONPATH": str(ROOT)},
         capture_output=True,
