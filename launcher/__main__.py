@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from launcher.batch import job_name, sbatch_text
 from launcher.composing import CONF_DIR, Combination, compose_all, typed
 from launcher.diagnosis import diagnose, judged, placed, shared_first, suspicious
+from launcher.engines import ENGINES
 from launcher.errors import LauncherError, PlanError
 from launcher.follow import follow
 from launcher.mistakes import explain
@@ -60,11 +61,12 @@ def _preview(
     name = job_name(plan, labels["topology"])
     slurm = plan.config.cluster.executor == "slurm"
     script = sbatch_text(plan, placement, name, PREVIEW_DIR, around) if slurm else None
-    document = preview_document(plan_document(plan, placement, around), script, warnings)
+    capacity = ENGINES[plan.config.engine.kind].capacity(plan)
+    document = preview_document(plan_document(plan, placement, around), script, warnings, capacity)
     if plan.config.dry_run.lower() == "json":
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return
-    sys.stdout.write(preview_text(document) + "\n")
+    sys.stdout.write(preview_text(document, capacity) + "\n")
 
 
 def _submit(

@@ -12,6 +12,7 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
+from launcher.model_files import fill_facts
 from launcher.schema import LaunchConfig
 from launcher.site import settle_paths, site_problems, surroundings
 from launcher.tolerant import Tolerant, compose_tolerantly
@@ -84,9 +85,10 @@ def _problems(made: Tolerant, python: str) -> list[str]:
 def judged(config: LaunchConfig, python: str) -> Findings:
     """What every rule says of a composed configuration, and the site where it would be submitted.
 
-    Makes its relative paths absolute on the way.
+    Makes its relative paths absolute and fills the model's open facts on the way.
     """
     settle_paths(config)
+    fill_facts(config)
     findings = find(config)
     problems = list(findings.problems)
     if config.check == "strict":

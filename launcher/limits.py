@@ -40,6 +40,8 @@ NUMBERS: tuple[tuple[str, float, float], ...] = (
     ("cluster.cpus_per_node", 1, 4096),
     ("cluster.gpus_per_node", 1, 64),
     ("cluster.nodes", 1, 4096),
+    ("cluster.gpu_memory_gib", 1, 4096),
+    ("engine.memory_reserve_gib", 0, 4096),
     ("cluster.nvlink_domain_nodes", 1, 4096),
     ("model.expected.tokens_per_s_per_gpu", 1e-3, 1e9),
     ("model.expected.tpot_ms", 1e-6, 1e6),

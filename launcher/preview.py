@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from launcher.capacity import Capacity, capacity_document
+from launcher.capacity_table import capacity_lines
 from launcher.document import with_made_up_nodes
 from launcher.time_limit import clock
 
@@ -28,23 +30,28 @@ SHOWN = (
 
 
 def preview_document(
-    plan_document: dict[str, Any], sbatch: str | None, warnings: Sequence[str] = ()
+    plan_document: dict[str, Any],
+    sbatch: str | None,
+    warnings: Sequence[str] = (),
+    capacity: Capacity | None = None,
 ) -> dict[str, Any]:
     """What `dry_run=json` prints; docs/dry-run.md documents every key."""
     made_up: dict[str, Any] = with_made_up_nodes(plan_document, PREVIEW_DIR)
     document = {key: made_up[key] for key in SHOWN}
     document["node_names"] = [f"node{index}" for index in range(made_up["nodes"])]
     document["sbatch"] = sbatch
+    document["capacity"] = capacity_document(capacity)
     document["warnings"] = list(warnings)
     return document
 
 
-def preview_text(document: dict[str, Any]) -> str:
+def preview_text(document: dict[str, Any], capacity: Capacity | None = None) -> str:
     """What `dry_run=true` prints."""
-    return "\n".join([*_lines(document), *(f"warning: {text}" for text in document["warnings"])])
+    lines = _lines(document, capacity)
+    return "\n".join([*lines, *(f"warning: {text}" for text in document["warnings"])])
 
 
-def _lines(document: dict[str, Any]) -> Iterator[str]:
+def _lines(document: dict[str, Any], capacity: Capacity | None) -> Iterator[str]:
     segment = document["segment"]
     roles = ", ".join(f"{gpus} {role}" for role, gpus in document["role_gpus"].items())
     yield (
@@ -56,6 +63,9 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield f"{'worker':<12} {'node':<7} {'GPUs':<9} {'DP ranks':<10} {'HTTP':<6} {'RPC':<6} NIXL"
     for worker in document["workers"]:
         yield _worker_line(worker)
+    if capacity is not None:
+        yield ""
+        yield from capacity_lines(capacity)
     for worker in document["workers"]:
         yield from _step_lines(worker)
     yield from _step_lines(document["router"])

@@ -100,6 +100,9 @@ class ClusterConfig:
     """slurm | local. local runs the same pipeline with process groups instead of srun steps."""
     gpus_per_node: int = 4
     """GPUs of one node (GB200 NVL72 compute tray: 4). On `local`, slots."""
+    gpu_memory_gib: float | None = None
+    """Memory of one GPU as the driver reports it, GiB; null: not known, so no pool is computed.
+    conf/cluster/slurm_gb200.yaml has 184, derived and unconfirmed: see the comment there."""
     cpus_per_node: int | None = None
     """CPUs a step asks for are its share of these by GPUs; null leaves it to Slurm."""
     nodes: int | None = None
@@ -199,6 +202,11 @@ class ModelFacts:
     moe_intermediate_size: int | None = None
     mtp_layers: int | None = None
     max_position: int | None = None
+    dtype: str | None = None
+    """Dtype of weights that are not quantised, and of activations (HF config dtype)."""
+    kv_cache_dtype: str | None = None
+    """What kv-cache-dtype `auto` stands for: fp8 or nvfp4 where the checkpoint declares it
+    (kv_cache_quant_algo), auto where it is known to declare nothing."""
     ssm_dtype: str | None = None
     """State dtype that `auto` stands for (HF config mamba_ssm_dtype)."""
     expert_params: float | None = None
@@ -273,6 +281,9 @@ class EngineConfig:
     """Environment that holds the engine when no container is used (its bin/ is used)."""
     device: str = "cuda"
     """cuda | cpu | none."""
+    memory_reserve_gib: float = 8.0
+    """GiB of each GPU that capacity keeps for activations and CUDA graphs. vLLM measures this at
+    start-up; 6 to 10 is the range expected for the published model, and no measurement of ours."""
     client: str = MISSING
     """Benchmark client used unless workload.client says otherwise."""
     flags: dict[str, Any] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from launcher.engines import ENGINES
+from launcher.model_files import fact_problems
 from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
 
@@ -99,6 +100,7 @@ def _model(config: LaunchConfig) -> Iterator[str]:
         return
     if not (path / "config.json").is_file():
         yield f"model.path={path}: has no config.json, so it is not a model folder; {remedy}"
+    yield from fact_problems(config)
     tokenizer = Path(config.model.tokenizer or path)
     if not any((tokenizer / name).is_file() for name in TOKENIZER_FILES):
         yield (

@@ -7,7 +7,9 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 
 from launcher.batch import sbatch_text
+from launcher.capacity import Capacity
 from launcher.composing import CONF_DIR, typed
+from launcher.engines import ENGINES
 from launcher.placement import Placement, place
 from launcher.plan import LaunchPlan, build_plan
 from launcher.preview import PREVIEW_DIR, preview_document, preview_text
@@ -39,9 +41,18 @@ def document_of(*overrides: str) -> dict[str, Any]:
     script = None
     if plan.config.cluster.executor == "slurm":
         script = sbatch_text(plan, placement, "run", PREVIEW_DIR, AROUND)
-    return preview_document(plan_document(plan, placement, AROUND), script)
+    return preview_document(plan_document(plan, placement, AROUND), script, (), _capacity(plan))
+
+
+def capacity_of(*overrides: str) -> Capacity | None:
+    """What the engine works out for a command line."""
+    return _capacity(build_plan(config_of(*overrides)))
+
+
+def _capacity(plan: LaunchPlan) -> Capacity | None:
+    return ENGINES[plan.config.engine.kind].capacity(plan)
 
 
 def text_of(*overrides: str) -> str:
     """The dry run's text of a command line."""
-    return preview_text(document_of(*overrides)) + "\n"
+    return preview_text(document_of(*overrides), capacity_of(*overrides)) + "\n"

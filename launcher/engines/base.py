@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from launcher.capacity import Capacity
 from launcher.placement import WorkerProcess
 from launcher.plan import LaunchPlan
 from launcher.schema import LaunchConfig
@@ -48,6 +49,9 @@ class Engine(Protocol):
 
     def advice(self, config: LaunchConfig, /) -> Iterator[str]:
         """What runs, but hardly as meant: warnings, which only check=strict makes a stop."""
+
+    def capacity(self, plan: LaunchPlan, /) -> Capacity | None:
+        """What fits in memory, worked out; None where the engine has no memory to speak of."""
 
     def contained(self) -> bool:
         """Whether the server runs inside the cluster's container."""

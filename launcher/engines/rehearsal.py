@@ -79,6 +79,10 @@ class RehearsalEngine:
         """Nothing to say."""
         yield from ()
 
+    def capacity(self, _: LaunchPlan) -> None:
+        """It holds no model."""
+        return
+
     def contained(self) -> bool:
         """It needs the launcher's own Python, not the image."""
         return False

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from launcher.capacity import Capacity
 from launcher.engines.vllm_checks import table_advice, table_problems
+from launcher.engines.vllm_memory import capacity_of, memory_advice, memory_problems
 from launcher.flags import render_flags
 from launcher.options.layers import env_layers
 from launcher.options.table import numbers
@@ -117,12 +119,21 @@ class VllmEngine:
         return plan.disaggregated
 
     def problems(self, config: LaunchConfig) -> Iterator[str]:
-        """Flags and variables that the release refuses; combinations are in launcher/known_bad/."""
+        """Flags and variables that the release refuses, and what does not fit in memory.
+
+        Combinations known to be wrong are in launcher/known_bad/.
+        """
         yield from table_problems(config, OWNED_FLAGS)
+        yield from memory_problems(config, configured_env(config))
 
     def advice(self, config: LaunchConfig) -> Iterator[str]:
         """Settings that run, but hardly as meant."""
         yield from table_advice(config, OWNED_FLAGS)
+        yield from memory_advice(config, configured_env(config))
+
+    def capacity(self, plan: LaunchPlan) -> Capacity:
+        """Weights, KV blocks and sequences at once, by the release's own arithmetic."""
+        return capacity_of(plan, configured_env(plan.config))
 
     def contained(self) -> bool:
         """vLLM lives in the cluster's image."""
