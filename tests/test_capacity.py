@@ -14,6 +14,7 @@ from launcher.engines.vllm_memory.unknown import UnknownError
 from launcher.errors import PlanError
 from launcher.plan import build_plan
 from launcher.validate import check_config
+from tests.capacity_page import PAGE, page_with
 from tests.compose import capacity_of, config_of, text_of
 
 RELEASES = ("0.26.0", "0.27.1", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")
@@ -290,3 +291,8 @@ def test_other_text_is_no_count(text: object) -> None:
 def test_the_rehearsal_engine_has_no_capacity() -> None:
     assert capacity_of("engine=rehearsal") is None
     assert "capacity (" not in text_of("engine=rehearsal")
+
+
+def test_the_page_of_the_published_shapes_is_what_is_computed() -> None:
+    text = PAGE.read_text()
+    assert page_with(text) == text, "run: python -m tests.capacity_page"
