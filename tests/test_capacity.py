@@ -11,7 +11,6 @@ from launcher.capacity import GIB, MIB, RoleCapacity
 from launcher.engines import ENGINES
 from launcher.engines.vllm_memory.settings import whole
 from launcher.engines.vllm_memory.unknown import UnknownError
-from launcher.errors import PlanError
 from launcher.plan import build_plan
 from launcher.validate import check_config
 from tests.capacity_page import PAGE, page_with
@@ -29,17 +28,13 @@ def role_of(role: str, *overrides: str) -> RoleCapacity:
 
 
 def warnings_of(*overrides: str) -> list[str]:
-    """Warnings of a command line."""
-    return list(check_config(config_of(*overrides)))
+    """What the engine advises about a command line."""
+    return list(ENGINES["vllm"].advice(config_of(*overrides)))
 
 
 def problems_of(*overrides: str) -> list[str]:
-    """Errors of a command line; none where it passes."""
-    try:
-        check_config(config_of(*overrides))
-    except PlanError as error:
-        return list(error.problems)
-    return []
+    """What the engine refuses of a command line."""
+    return list(ENGINES["vllm"].problems(config_of(*overrides)))
 
 
 # State: conv 12288 x 3 x 2 B = 73,728; recurrent 64 x 128 x 128 x 2 or 4 B. KV of a token and
@@ -123,10 +118,14 @@ def test_four_thousand_run_at_once_and_five_thousand_do_not() -> None:
         assert not found
 
 
-def test_a_warning_names_max_num_seqs_where_that_is_what_binds() -> None:
-    warnings = warnings_of("+flags.roles.decode.max-num-seqs=256", "workload.concurrency=[4096]")
-    assert len(warnings) == 1
-    assert "max-num-seqs=256; 2048 on 8 ranks" in warnings[0]
+def test_a_default_of_max_num_seqs_that_binds_is_named_and_a_flag_is_said_once() -> None:
+    # 60 GiB GPUs default to 256 sequences a rank; a small pool by flag keeps blocks plenty.
+    small = ("cluster.gpu_memory_gib=60", "+flags.all.kv-cache-memory-bytes=200G")
+    (told,) = [t for t in warnings_of(*small, "workload.concurrency=[4096]") if "run at once" in t]
+    assert "max-num-seqs=256, the default; 2048 on 8 ranks" in told
+    flag = ("+flags.roles.decode.max-num-seqs=256", "workload.concurrency=[4096]")
+    said = check_config(config_of(*flag))
+    assert len([text for text in said if "max-num-seqs" in text]) == 1
 
 
 @pytest.mark.parametrize(
@@ -146,6 +145,7 @@ def test_a_warning_names_max_num_seqs_where_that_is_what_binds() -> None:
             "14746 prompt + 1844 answer tokens = 16590",
         ),
         (["topology.roles.decode.tp=3"], "tp=3: the model's 32 attention_heads do not divide"),
+        (["topology.roles.decode.tp=3"], "tp=3: the model's 64 gdn_value_heads do not divide"),
     ],
 )
 def test_what_vllm_would_refuse_is_an_error_with_its_numbers(
@@ -296,3 +296,30 @@ def test_the_rehearsal_engine_has_no_capacity() -> None:
 def test_the_page_of_the_published_shapes_is_what_is_computed() -> None:
     text = PAGE.read_text()
     assert page_with(text) == text, "run: python -m tests.capacity_page"
+
+
+# What vLLM 0.33.0's own functions return for these shapes and 126,368,747,520 bytes
+# (tests/capacity_sources.py; see docs/capacity.md): block, blocks, KV cache size, concurrency.
+@pytest.mark.parametrize(
+    ("overrides", "theirs"),
+    [
+        ((), (2128, 3866, 7979911, "30.44")),
+        (
+            (
+                *("flags.all.kv-cache-dtype=bfloat16", "+flags.all.max-model-len=9216"),
+                *(
+                    "flags.all.mamba-ssm-cache-dtype=float32",
+                    "+flags.all.gdn-prefill-backend=triton",
+                ),
+                "flags.all.enable-prefix-caching=true",
+            ),
+            (2096, 1962, 1643799, "178.36"),
+        ),
+    ],
+)
+def test_gpu_shapes_give_what_the_releases_own_functions_return(
+    overrides: tuple[str, ...], theirs: tuple[int, int, int, str]
+) -> None:
+    role = role_of(DECODE, "+flags.all.kv-cache-memory-bytes=126368747520", *overrides)
+    ours = (role.block_tokens, role.blocks, role.kv_cache_tokens, f"{role.max_concurrency:.2f}")
+    assert ours == theirs

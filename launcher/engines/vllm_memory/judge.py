@@ -38,7 +38,8 @@ class Sized:
     pool: Pool
     weights: int
     max_model_len: int
-    dp: int
+    seqs_given: bool
+    """Whether max-num-seqs is a flag of the configuration, which launcher/sizes.py judges."""
 
 
 def memory_problems(config: LaunchConfig, env: Mapping[str, str]) -> Iterator[str]:
@@ -84,7 +85,7 @@ def _sized(memory: RoleMemory) -> Sized | None:
         pool=memory.pool,
         weights=memory.weights or 0,
         max_model_len=memory.max_model_len,
-        dp=memory.endpoint.dp,
+        seqs_given=any(n.replace("_", "-") == "max-num-seqs" for n in memory.endpoint.flags),
     )
 
 
@@ -200,8 +201,10 @@ def _point(sized: Sized, point: Point, ranks: int) -> Iterator[str]:
     asked = -(-point.concurrency // ranks)
     if asked <= fits:
         return
-    if fits < by_blocks.mean:
-        why = f"max-num-seqs={seqs}"
+    if seqs is not None and seqs < int(by_blocks.mean):
+        if sized.seqs_given:
+            return
+        why = f"max-num-seqs={seqs}, the default"
     else:
         why = f"{sized.pool.blocks - NULL_BLOCKS} block ids / {ids.mean:.2f} per request"
     yield (
