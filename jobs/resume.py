@@ -42,8 +42,9 @@ def resume(
         for problem in landed.problems.values():
             log.warning("not believed: %s", problem)
         missing = landed.missing(run)
-        if not missing and (state.word == "completed" or not run.plan.points):
-            log.info("nothing to do: %s points are there, %s", len(landed.points), state.text)
+        measures = bool(run.plan.points or run.plan.accuracy)
+        if not missing and (measures or state.word == "completed"):
+            log.info("nothing to do: all %d points are there; %s", len(landed.points), state.text)
             return 0
         _same_deployment(run_dir, data, accept_code)
         log.info("%s ended %s; missing: %s", run.run_id, state.word, ", ".join(missing) or "an end")

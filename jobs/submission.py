@@ -25,6 +25,10 @@ log = logging.getLogger("jobs")
 SBATCH_S = 120.0
 FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 30.0
+PARSABLE = re.compile(r"^(\d+)(?:;\S+)?$", re.MULTILINE)
+"""sbatch --parsable: the id, and the cluster's name where there are several."""
+
+NO_ID = "sbatch ended well but named no job"
 LOOKS = 2
 LOOKS_APART_S = 5.0
 
@@ -63,9 +67,10 @@ class Submission:
                     log.info("the job was accepted all the same: %s", found)
                     return found
             answer = self._sbatch()
-            if answer.good and (job_id := answer.out.strip().split(";")[0]).isdecimal():
-                return job_id
-            said = answer.said
+            if answer.good and (ids := PARSABLE.findall(answer.out)):
+                return str(ids[-1])
+            # Accepted without an id (a site's wrapper swallowed it): squeue knows the job.
+            said = NO_ID if answer.good else answer.said
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
     def _sbatch(self) -> Answer:
@@ -101,7 +106,7 @@ class Submission:
 
 def is_out_of_reach(said: str) -> bool:
     """Whether these are words about the controller's absence, not its answer."""
-    return any(words in said for words in OUT_OF_REACH) or "gave no answer within" in said
+    return any(words in said for words in (*OUT_OF_REACH, "gave no answer within", NO_ID))
 
 
 def sbatch_asker(timeout_s: float = SBATCH_S) -> Asker:

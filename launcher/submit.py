@@ -30,7 +30,10 @@ from launcher.segment import smaller_segments
 from launcher.steps import Surroundings
 
 KEPT_SLURM = ("SLURM_CONF",)
-DROPPED_PREFIXES = ("SLURM_", "SRUN_", "SBATCH_", "PMIX_", "PMI_")
+DROPPED_PREFIXES = (
+    *("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "SALLOC_"),
+    *("PMIX_", "PMI_", "PMI2_"),
+)
 
 NO_TOPOLOGY = "Requested topology configuration is not available"
 NO_NODES = "Requested node configuration is not available"

@@ -27,7 +27,8 @@ DOWN = Answer(1, "", f"sbatch: error: {AWAY}")
 class Cluster:
     """A controller as sbatch and squeue see it: what happens at each question, in order.
 
-    down: no answer. takes: accepts and answers. loses: accepts, but the answer is lost.
+    down: no answer. takes: accepts and answers. loses: accepts, but the answer is lost. greets
+    and swallows: accepts behind a site's wrapper that adds words, or drops the id.
     """
 
     def __init__(self, *script: str) -> None:
@@ -47,7 +48,13 @@ class Cluster:
             return Answer(0, "".join(f"{i}\n" for i, n in self.jobs.items() if n == name))
         job_id = str(100 + len(self.jobs))
         self.jobs[job_id] = next(w.partition("=")[2] for w in command if "--job-name" in w)
-        return Answer(1, "", f"sbatch: error: {SLOW}") if word == "loses" else Answer(0, job_id)
+        said = {
+            "takes": Answer(0, job_id),
+            "loses": Answer(1, "", f"sbatch: error: {SLOW}"),
+            "greets": Answer(0, f"Welcome to 42 nodes\n{job_id};cluster\n"),
+            "swallows": Answer(0, "Submitted.\n"),
+        }
+        return said[word]
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -65,6 +72,8 @@ class Cluster:
         ("takes",),
         ("down", "down", "down", "takes"),
         ("down", "up", "down", "up", "up", "takes"),
+        ("greets",),
+        ("swallows", "up"),
         ("loses", "up"),
         ("loses", "down", "down", "up"),
         ("down", "up", "up", "loses", "down", "up"),

@@ -21,6 +21,9 @@ def test_a_surrounding_allocation_does_not_leak_into_the_job() -> None:
         "SLURM_EXPORT_ENV": "NONE",
         "SBATCH_EXPORT": "NONE",
         "PMIX_RANK": "0",
+        "PMI2_SIZE": "8",
+        "SALLOC_ACCOUNT": "other",
+        "SLURMD_NODENAME": "gb200-99",
     }
     kept = set(caller) - set(clean_slurm_environment(caller))
     assert kept == {"PATH", "HF_HOME", "SLURM_CONF"}
