@@ -161,11 +161,11 @@ def controller_restarted_in_the_run(cluster: Cluster, folder: Path, away_s: floa
 
 
 def controller_down_at_the_start(cluster: Cluster, folder: Path, away_s: float = 15.0) -> Seen:
-    """slurmctld dies as the driver begins, so that its first questions and steps find nobody."""
+    """slurmctld stops as the driver begins, so that its first questions and steps find nobody."""
     run, said = launched(start_launcher(cluster, folder, *SHORT))
     until(run.lock.exists, 120, "the driver begins", run)
     began = time.monotonic()
-    cluster.kill_controller()
+    cluster.stop_controller()
     time.sleep(away_s)
     cluster.start_controller()
     until(run.outcome.exists, 240, "the run ends", run)

@@ -137,6 +137,10 @@ class Cluster:
         """SIGKILL to slurmctld: nobody answers sbatch, squeue and srun; jobs and steps go on."""
         kill([p for p in self.daemons() if p.name == "slurmctld" and p.is_alive()])
 
+    def stop_controller(self) -> None:
+        """SIGTERM to slurmctld: it saves its state first. Killed, it forgets its youngest jobs."""
+        stop([p for p in self.daemons() if p.name == "slurmctld"], 20)
+
     def start_controller(self) -> None:
         """Start slurmctld (again) on its saved state; returns when it answers."""
         d = self.spec.directory
