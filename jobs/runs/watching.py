@@ -94,9 +94,14 @@ class Watch:
 
 def _news(one: Seen) -> tuple[object, ...]:
     """What has to change for the picture to be worth drawing again."""
-    now = measuring(one.facts)
-    entry = one.facts.timeline.last
-    return (one.standing.text, one.standing.slurm, one.standing.remark, now, entry)
+    return (*_state(one), measuring(one.facts), one.facts.timeline.last)
+
+
+def _state(one: Seen) -> tuple[str, str, str]:
+    """What is told when it changes; how long Slurm has been silent is not."""
+    standing = one.standing
+    lasting = standing.remark if standing.over or standing.disagrees else ""
+    return (standing.text, standing.slurm, lasting)
 
 
 def _names(runs: Sequence[RunDir]) -> str:
@@ -124,7 +129,7 @@ class Teller:
             for entry in news
         ]
         stamp = f"{clock(time.time())} {name}"
-        standing = (one.standing.text, one.standing.slurm, one.standing.remark)
+        standing = _state(one)
         if self._standing.get(run) != standing:
             self._standing[run] = standing
             slurm = f", Slurm: {one.standing.slurm}" if one.standing.slurm else ""
