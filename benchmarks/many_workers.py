@@ -44,6 +44,9 @@ def main() -> int:
         peak, whole = peak_mb(pid), cpu_s(pid)
         os.kill(pid, signal.SIGTERM)
         outcome = json.loads(wait(run / "outcome.json", 60).read_text())
+        end = time.monotonic() + 20
+        while Path(f"/proc/{pid}/exe").exists() and time.monotonic() < end:
+            time.sleep(0.1)
     torn = outcome["teardown"]
     sys.stdout.write(
         f"72 workers on 18 nodes ({words[0]}), {os.cpu_count()} cores\n"
@@ -59,17 +62,10 @@ def main() -> int:
 def launched(folder: Path, words: list[str]) -> Path:
     """The run directory of a started run."""
     # Into a file: the driver keeps what it inherits open until the run ends.
-    said = folder / "launcher.log"
+    said, results = folder / "launcher.log", f"cluster.results_dir={folder}/runs"
     with said.open("w") as stream:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "launcher",
-                f"cluster.results_dir={folder}/runs",
-                *WORDS,
-                *words,
-            ],
+            [sys.executable, "-m", "launcher", results, *WORDS, *words],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=stream,
@@ -78,7 +74,7 @@ def launched(folder: Path, words: list[str]) -> Path:
         )
     if done.returncode:
         raise SystemExit(said.read_text())
-    return next(folder.glob("r/*"))
+    return next(folder.glob("runs/*"))
 
 
 def wait(path: Path, within_s: float) -> Path:

@@ -14,7 +14,7 @@ from jobs.slurm_steps import SlurmSteps
 POLL_S = 0.1
 TERM_SHARE = 0.5
 """Of the budget, the time from TERM to KILL; the rest is for KILL and for looking."""
-END_SHARE = 0.85
+END_SHARE = 0.8
 LISTED_S = 3.0
 """How long Slurm may go on listing steps after their end; those of a dead node it lists longer."""
 
@@ -36,13 +36,13 @@ async def tear_down(
         signal_groups(leaders, signal.SIGCONT)  # a halted process could not obey
         signal_each((p for p in crowd.known if p.group not in leaders), signal.SIGTERM)
     ended = await _until(crowd.is_gone, begun + TERM_SHARE * budget_s)
-    killed = 0 if ended else len(crowd.look())
+    killed = len(crowd.known)
     if not ended:
         if slurm is not None:
             await slurm.kill()
             await _until(crowd.is_gone, time.monotonic() + 1.0)
         await _kill(crowd, begun + END_SHARE * budget_s)
-    left = [f"pid {p.pid} (group {p.group})" for p in crowd.look()]
+    left = [f"pid {p.pid} (group {p.group})" for p in crowd.known]
     looked = ["process table"]
     if slurm is not None:
         until = min(begun + END_SHARE * budget_s, time.monotonic() + LISTED_S)
@@ -73,18 +73,17 @@ class Crowd:
         return self.known
 
     def is_gone(self) -> bool:
-        """Whether nobody is left."""
+        """Whether nobody is left; else `known` are those."""
         self.known = still(self.known)
         return not self.known and not self.look()
 
 
 async def _kill(crowd: Crowd, until: float) -> None:
     """KILL, again and again: a process may have begun another one meanwhile."""
-    while left := crowd.look():
-        signal_each(left, signal.SIGKILL)
-        if time.monotonic() > until:
+    while time.monotonic() < until:
+        signal_each(crowd.known, signal.SIGKILL)
+        if await _until(crowd.is_gone, min(until, time.monotonic() + 5 * POLL_S)):
             return
-        await asyncio.sleep(POLL_S)
 
 
 async def _steps_left(slurm: SlurmSteps, until: float) -> list[str] | None:
