@@ -17,6 +17,16 @@ PATIENCE_S = 300.0
 """How long a step may fail to begin for the controller's sake, from its first failure on."""
 
 LONGEST_PAUSE_S = 15.0
+
+NOT_READY = (
+    "Memory required by task is not available",
+    "Requested nodes are busy",
+    "Required node not available",
+)
+"""What a controller that has just come back says until the nodes have reported to it; it may also
+be meant, so these are believed after NOT_READY_S (seen on Slurm 24.11: node state UNKNOWN)."""
+
+NOT_READY_S = 20.0
 NOT_BEGUN = re.compile(
     r"^srun: error: (Unable to (create step|confirm allocation) for job|Unable to allocate|"
     r"Unable to contact|slurm_)",
@@ -26,13 +36,15 @@ BEGUN = re.compile(r"^(?!srun: )\S", re.MULTILINE)
 """Anything that is not srun's own: the task has written."""
 
 
-def never_began(log: Path, offset: int) -> bool:
-    """Whether all that stands in the log from `offset` on is srun's failure to reach Slurm."""
+def never_began(log: Path, offset: int, waited_s: float = 0.0) -> bool:
+    """Whether all that stands in the log from `offset` on is srun's failure to reach Slurm, or,
+    for a while, the refusal of a controller that does not know its nodes yet."""
     try:
         with log.open("rb") as stream:
             stream.seek(offset)
             text = stream.read(TAIL_BYTES).decode("utf-8", "replace")
     except OSError:
         return False
-    away = any(words in text for words in OUT_OF_REACH)
+    words = OUT_OF_REACH if waited_s > NOT_READY_S else (*OUT_OF_REACH, *NOT_READY)
+    away = any(word in text for word in words)
     return away and bool(NOT_BEGUN.search(text)) and not BEGUN.search(text)

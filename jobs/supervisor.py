@@ -130,10 +130,10 @@ class Supervisor:
         """Whether a step that the controller's absence kept from beginning was started anew."""
         step, old = watched.step, watched.running
         waited = time.monotonic() - since
-        if self._stopping or waited > PATIENCE_S or not never_began(old.log, old.offset):
+        if self._stopping or waited > PATIENCE_S or not never_began(old.log, old.offset, waited):
             return False
         pause = min(2.0 + waited, LONGEST_PAUSE_S)
-        text = f"srun could not reach Slurm's controller; started again in {pause:.0f} s"
+        text = f"srun found no controller, or one just back; started again in {pause:.0f} s"
         self._journal.warn("controller", text, step=step.name)
         await asyncio.sleep(pause)
         if self._stopping:

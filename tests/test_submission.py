@@ -188,3 +188,11 @@ def test_a_hostile_name_is_quoted_in_the_batch_script_and_runs_nothing(tmp_path:
 def test_the_submit_command_says_when_nothing_was_in_doubt(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "jobs", "submit", str(tmp_path), "--said=Invalid account"]
     assert subprocess.run(line, cwd=REPO, check=False).returncode == 3
+
+
+def test_a_controller_just_back_is_given_a_moment_to_know_its_nodes(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    refused = "Memory required by task is not available"
+    log.write_text(f"srun: error: Unable to create step for job 2: {refused}\n")
+    assert never_began(log, 0, waited_s=5.0)
+    assert not never_began(log, 0, waited_s=21.0)
