@@ -32,15 +32,17 @@ def start(argv: list[str]) -> dict[str, Any]:
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser())
     args = AsyncEngineArgs.from_cli_args(parser.parse_args(argv))
     config = args.create_engine_config(UsageContext.OPENAI_API_SERVER)
+    cache = config.cache_config
     error = None
     try:
-        EngineCore(config, Executor.get_class(config), log_stats=False).shutdown()
+        core = EngineCore(config, Executor.get_class(config), log_stats=False)
+        blocks = cache.num_gpu_blocks  # shutdown() forgets it
+        core.shutdown()
     except (NotImplementedError, ValueError) as stopped:
-        error = str(stopped)
-    cache = config.cache_config
+        error, blocks = str(stopped), cache.num_gpu_blocks
     return {
         "block_tokens": cache.block_size,
-        "blocks": cache.num_gpu_blocks,
+        "blocks": blocks,
         "max_num_seqs": config.scheduler_config.max_num_seqs,
         "error": error,
     }
