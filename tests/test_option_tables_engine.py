@@ -25,6 +25,14 @@ HERE = Path(__file__).resolve().parent
 PYTHON = ENGINE_ENV / "bin" / "python"
 INSTALLED = vllm_table("0.32.0")
 VALUES: tuple[Any, ...] = (True, False, 1, 2.5, "word", "auto", "8k", "None", '{"a":1}', [1, 2])
+TOLD_OTHERWISE = {
+    "gdn-prefill-backend": "auto is refused by launcher/known_bad/, with what to do",
+    "kv-transfer-config": "its keys and their meaning have a check of their own (vllm_transfer.py)",
+    "speculative-config": "the parser takes any JSON; the engine refuses unknown keys later",
+    "lora-modules": "takes name=path, which an action of the parser checks and no table tells",
+    "long-prefill-token-threshold": "its --no- form is an abbreviation of another flag's",
+}
+"""Options for which parser and table differ, with the reason."""
 STRICTER = {"a mapping would become JSON text", "one value and no list"}
 """What the parser would take as text, and the launcher refuses: hardly anybody means it."""
 
@@ -75,6 +83,8 @@ def test_the_installed_parser_takes_and_refuses_what_the_table_says() -> None:
     assert all(taken[len(pairs) :])
     differing: list[str] = []
     for (name, value), real in zip(pairs, taken, strict=False):
+        if name.removeprefix("no-") in TOLD_OTHERWISE:
+            continue
         ours = list(entry_problems(INSTALLED, Written(name, name, value)))
         if real != (not ours) and not any(word in text for text in ours for word in STRICTER):
             differing.append(f"--{name} {value!r}: parser {'takes' if real else 'refuses'}, {ours}")

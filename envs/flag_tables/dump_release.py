@@ -250,7 +250,7 @@ def variable(name: str, getter: Callable[[], Any]) -> dict[str, Any]:
     else:
         spec |= read_as(answers)
     default = plain(called(name, getter, None))
-    if default is not None:
+    if default is not None and default == plain(called(name, getter, None)):  # not a random one
         spec["default"] = default
     return spec
 

@@ -86,8 +86,8 @@ def _one(spec: Spec, value: Any) -> str:
     if "choices" in spec and text not in [str(item) for item in spec["choices"]]:
         return f"allowed: {allowed(spec)}{_hint(text, spec)}"
     if spec["kind"] == "str" and "known" in spec and text not in spec["known"]:
-        close = near(text.lower(), {str(item).lower() for item in spec["known"]})
-        if close and close != text.lower():
+        close = near(text.lower(), {str(item).lower() for item in spec["known"]}, 0.65)
+        if close and close != text.lower() and text.lower() != "auto":
             return f"not one of {', '.join(spec['known'])}; did you mean {close}?"
     suffixed = spec["kind"] == "json" and "config" in spec
     fits = _reads(json_value)(text) if suffixed else _KINDS[spec["kind"]](text)
