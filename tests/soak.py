@@ -113,11 +113,12 @@ def status(stage: Stage) -> str:
 
 
 def leftovers() -> set[str]:
-    """Files of ours in places that outlive a run."""
-    marks = ("soak-", "psm_", "sem.", "launcher", "r-test")
-    return {
-        str(path) for folder in WATCHED for path in folder.iterdir() if path.name.startswith(marks)
-    }
+    """Files of ours in places that outlive a run; the user's own cache folder may stay, empty."""
+    marks = ("soak-", "psm_", "sem.", "r-test")
+    found = {path for folder in WATCHED for path in folder.iterdir()}
+    caches = [path for path in found if path.name.startswith("launcher-") and path.is_dir()]
+    found |= {path for folder in caches for path in folder.iterdir()}
+    return {str(path) for path in found if path.name.startswith(marks) or path.parent in caches}
 
 
 def report(tally: Tally, leaked: list[str], took_s: float, seed: int) -> str:
