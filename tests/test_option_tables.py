@@ -169,6 +169,20 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("value", ["90%", "many", "[1, 2]", "{a: 1}", "false", "''", "'-3'", "2.5"])
+@pytest.mark.parametrize(
+    "flag",
+    [
+        *("gpu-memory-utilization", "max-num-seqs", "max-num-batched-tokens", "max-model-len"),
+        *("block-size", "kv-cache-memory-bytes", "num-gpu-blocks-override", "mamba-block-size"),
+        *("kv-cache-dtype", "mamba-ssm-cache-dtype", "speculative-config", "compilation-config"),
+        *("kv-transfer-config", "eplb-config", "stream-interval", "enable-prefix-caching"),
+    ],
+)
+def test_no_value_of_a_flag_ends_the_check_itself(flag: str, value: str) -> None:
+    find(written(f"flags.all.{flag}={value}"))
+
+
 @cache
 def _base() -> LaunchConfig:
     return config_of()

@@ -136,8 +136,8 @@ def _tp_differs_hybrid(view: View) -> Iterator[str]:
     if view.pair is None or not view.hybrid:
         return
     tps = [role.shape.tp for role in view.pair]
-    sizes = {role.flags.get("block-size") for role in view.pair}
-    if tps[0] != tps[1] and (len(sizes) > 1 or None in sizes):
+    sizes = [role.flags.get("block-size") for role in view.pair]
+    if tps[0] != tps[1] and (sizes[0] != sizes[1] or None in sizes):
         yield (
             f"topology.roles.decode.tp={tps[1]}: prefill has tp {tps[0]}: each role works out an "
             "attention block size of its own for a hybrid model, and unequal ones fail in every "

@@ -87,17 +87,19 @@ def settings_of(endpoint: Endpoint, config: LaunchConfig, env: Mapping[str, str]
         ssm_dtype=_word(flags, "mamba-ssm-cache-dtype") or "auto",
         block_tokens=whole(block_tokens) if block_tokens else default_block_tokens(device),
         prefix_caching=(
-            (hybrid_prefix_caching(release) if hybrid else True) if caching is None else caching
+            (hybrid_prefix_caching(release) if hybrid else True)
+            if caching is None
+            else bool(caching)
         ),
         gdn_backend=_gdn_backend(flags),
         max_model_len=_length(flags),
         max_num_seqs=_sequences(flags, endpoint, config),
-        utilization=float(flags.get("gpu-memory-utilization") or default_utilization(release)),
+        utilization=_fraction(flags, "gpu-memory-utilization") or default_utilization(release),
         pool_bytes=pool_bytes,
         pool_from=pool_from,
         blocks=_count(flags, "num-gpu-blocks-override"),
         draft_method=str(draft.get("method", "unnamed")) if draft else None,
-        draft_tokens=int(draft.get("num_speculative_tokens", 0)) if draft else 0,
+        draft_tokens=(_count(draft, "num_speculative_tokens") or 0) if draft else 0,
         redundant_experts=_redundant(flags),
         full_graphs=_full_graphs(flags, device),
         context_parallel=max(
@@ -129,6 +131,14 @@ def _count(flags: Mapping[str, Any], name: str) -> int | None:
         return whole(value)
     except UnknownError as error:
         raise UnknownError(f"--{name}: {error}") from error
+
+
+def _fraction(flags: Mapping[str, Any], name: str) -> float | None:
+    value = flags.get(name)
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError) as error:
+        raise UnknownError(f"--{name}: {value!r} is not a number") from error
 
 
 def _length(flags: Mapping[str, Any]) -> int | None:
