@@ -61,20 +61,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def table(options: argparse.Namespace) -> int:
     """`table`: one row per benchmark point."""
-    form = _form(options)
-    chosen = pick(options.columns, options.all_columns or form in ("csv", "parquet"))
+    wanted = [(out, _form(options.format, out)) for out in options.out or [None]]
+    chosen = [
+        pick(options.columns, options.all_columns or form in ("csv", "parquet"))
+        for _, form in wanted
+    ]
     loaded = load([Path(path) for path in options.runs])
     frame = compute_all(tidy(loaded))
     if options.sort:
         frame = sort(frame, options.sort)
     for warning in loaded.warnings:
         _warn(f"warning: {warning}")
-    content = _content(form, frame, chosen, loaded)
-    if options.out is not None:
-        _save(options.out, content)
-    else:
-        sys.stdout.write(content.decode())
-        sys.stdout.flush()
+    for (out, form), columns in zip(wanted, chosen, strict=True):
+        content = _content(form, frame, columns, loaded)
+        if out is not None:
+            _save(out, content)
+        else:
+            sys.stdout.write(content.decode())
+            sys.stdout.flush()
     return exit_status(loaded, frame)
 
 
@@ -114,9 +118,17 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("runs", nargs="+", metavar="RUN", help="run directory, or one of runs")
+    command.add_argument(
+        "runs", nargs="+", metavar="RUN", help="run directory, or one of runs, or a sweep's"
+    )
     command.add_argument("--format", choices=FORMATS, help="default: by --out's suffix, else text")
-    command.add_argument("--out", type=Path, metavar="FILE", help="write there, not to stdout")
+    command.add_argument(
+        "--out",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="write there, not to stdout; may be given again",
+    )
     command.add_argument("--columns", metavar="a,b", help="these columns, in this order")
     command.add_argument("--sort", metavar="COLUMN", help="best first, else ascending")
     command.add_argument(
@@ -126,10 +138,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _form(options: argparse.Namespace) -> str:
-    suffix = options.out.suffix.lower() if options.out else ""
-    form: str = options.format or SUFFIXES.get(suffix, "text")
-    if form == "parquet" and options.out is None:
+def _form(given: str | None, out: Path | None) -> str:
+    suffix = out.suffix.lower() if out else ""
+    form: str = given or SUFFIXES.get(suffix, "text")
+    if form == "parquet" and out is None:
         raise AnalysisError("--format parquet is not text: give --out FILE")
     return form
 

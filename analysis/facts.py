@@ -30,7 +30,7 @@ def tidy(loaded: Loaded) -> pd.DataFrame:
     rows = []
     for run in loaded.runs:
         shared = _run_facts(run) | _accuracy_facts(run)
-        rows += [shared | _point_facts(point) | _latencies(run, point) | _judged(run, point)
+        rows += [shared | _point_facts(run, point) | _latencies(run, point) | _judged(run, point)
                  for point in run.points]  # fmt: skip
     return pd.DataFrame(rows, columns=None if rows else ["run"], dtype=object)
 
@@ -48,7 +48,10 @@ def _run_facts(run: Run) -> Row:
         "decode_gpus": run.role_gpus.get("decode"),
         "stream_interval": run.stream_interval,
         "segment": run.segment,
-        "outcome": printable(run.status),
+        "outcome": printable(f"{run.status} (reused)" if run.origin else run.status),
+        "origin": _shown(run.origin),
+        "snapshot": _shown(run.snapshot),
+        "accuracy_from": _shown(run.accuracy_from),
     }
 
 
@@ -70,30 +73,36 @@ def _accuracy_facts(run: Run) -> Row:
     }
 
 
-def _point_facts(point: BenchPoint) -> Row:
+def _point_facts(run: Run, point: BenchPoint) -> Row:
     counters = {name: getattr(point.server, name) for name in COUNTERS}
-    return counters | {
-        "point": printable(point.name),
-        "client": printable(point.client),
-        "concurrency": point.concurrency,
-        "isl": point.isl,
-        "osl": point.osl,
-        "range_definition": printable(point.range_definition),
-        "range_ratio": point.range_ratio,
-        "input_range": f"{point.input_range[0]}..{point.input_range[1]}",
-        "output_range": f"{point.output_range[0]}..{point.output_range[1]}",
-        "seed": point.seed,
-        "started_at": printable(point.started_at),
-        "num_prompts": point.num_prompts,
-        "completed": point.completed,
-        "failed": point.failed,
-        "duration_s": point.duration_s,
-        "input_tokens": point.total_input_tokens,
-        "output_tokens": point.total_output_tokens,
-        "mean_input_tokens": mean_length(point.total_input_tokens, point.completed),
-        "mean_output_tokens": mean_length(point.total_output_tokens, point.completed),
-        "external_kv_share": external_share(point),
-    }
+    own = run.workloads.get(point.index)
+    workload = {"workload": printable(own)} if own else {}
+    return (
+        counters
+        | workload
+        | {
+            "point": printable(point.name),
+            "client": printable(point.client),
+            "concurrency": point.concurrency,
+            "isl": point.isl,
+            "osl": point.osl,
+            "range_definition": printable(point.range_definition),
+            "range_ratio": point.range_ratio,
+            "input_range": f"{point.input_range[0]}..{point.input_range[1]}",
+            "output_range": f"{point.output_range[0]}..{point.output_range[1]}",
+            "seed": point.seed,
+            "started_at": printable(point.started_at),
+            "num_prompts": point.num_prompts,
+            "completed": point.completed,
+            "failed": point.failed,
+            "duration_s": point.duration_s,
+            "input_tokens": point.total_input_tokens,
+            "output_tokens": point.total_output_tokens,
+            "mean_input_tokens": mean_length(point.total_input_tokens, point.completed),
+            "mean_output_tokens": mean_length(point.total_output_tokens, point.completed),
+            "external_kv_share": external_share(point),
+        }
+    )
 
 
 def _latencies(run: Run, point: BenchPoint) -> Row:
@@ -115,10 +124,13 @@ def _latencies(run: Run, point: BenchPoint) -> Row:
 
 def _judged(run: Run, point: BenchPoint) -> Row:
     judgement = judge(run, point)
+    notes = [*judgement.notes, *([f"reused, measured in {run.origin}"] if run.origin else [])]
+    if run.accuracy_from:
+        notes.append(f"accuracy of the same deployment, asked in {run.accuracy_from}")
     return {
         "verdict": judgement.verdict.value,
         "reasons": printable("; ".join(judgement.reasons)),
-        "notes": printable("; ".join(judgement.notes)),
+        "notes": printable("; ".join(notes)),
     }
 
 

@@ -58,7 +58,37 @@ def load(paths: Sequence[Path]) -> Loaded:
         names[run.run_id] = folder
         _fill(run, loaded)
         loaded.runs.append(run)
+    share_accuracy(loaded.runs)
+    for path in paths:
+        _tell_refused(path, loaded)
     return loaded
+
+
+def _tell_refused(path: Path, loaded: Loaded) -> None:
+    """Jobs of a sweep that were never submitted have no directory: its sweep.json names them."""
+    record = path / "sweep.json"
+    if not record.exists():
+        return
+    try:
+        runs = read_object(record).get("runs")
+    except BrokenFileError as error:
+        loaded.lose(error)
+        return
+    for run in runs if isinstance(runs, list) else []:
+        if isinstance(run, dict) and run.get("error"):
+            first = str(run["error"]).splitlines()[0]
+            loaded.lose(BrokenFileError(f"{path}: {run.get('name')} was not submitted: {first}"))
+
+
+def share_accuracy(runs: Sequence[Run]) -> None:
+    """One deployment is asked once: a sweep's runs without questions take the answers of another
+    run of the very same deployment (content.json)."""
+    asked = {run.deployment: run for run in runs if run.deployment and run.repeats}
+    for run in runs:
+        other = asked.get(run.deployment) if run.deployment else None
+        if other is not None and run.accuracy_plan is None and not run.repeats:
+            run.accuracy_plan, run.accuracy_from = other.accuracy_plan, other.run_id
+            run.repeats = list(other.repeats)
 
 
 def _each_once(paths: Sequence[Path], warnings: list[str]) -> list[Path]:
@@ -99,6 +129,7 @@ def _walk(folder: Path, depth: int, warnings: list[str]) -> Iterator[Path]:
 def _fill(run: Run, loaded: Loaded) -> None:
     """Points, repeats and outcome read into `run`."""
     store = RunDir(run.path)
+    _add_sweep_facts(run, store, loaded)
     _read_folder(store.points, POINT_NAME, partial(_add_point, run), loaded)
     _read_folder(store.accuracy, REPEAT_NAME, partial(_add_repeat, run), loaded)
     if store.outcome.exists():
@@ -113,6 +144,22 @@ def _fill(run: Run, loaded: Loaded) -> None:
             loaded.lose(error)
     run.points.sort(key=lambda point: point.index)
     run.repeats.sort(key=lambda repeat: repeat.repeat)
+
+
+def _add_sweep_facts(run: Run, store: RunDir, loaded: Loaded) -> None:
+    """The deployment's hash, and of a copied run its origin; only its taken points are planned."""
+    try:
+        if store.content.exists():
+            sha = read_object(store.content).get("deployment")
+            run.deployment = sha if isinstance(sha, str) else None
+        if store.reused.exists():
+            told = read_object(store.reused)
+            indices = told.get("points")
+            run.origin = str(told.get("origin"))
+            taken = set(indices) if isinstance(indices, list) else set()
+            run.planned = {pair for pair in run.planned if pair[0] in taken}
+    except BrokenFileError as error:
+        loaded.lose(error)
 
 
 def _read_folder(folder: Path, pattern: re.Pattern[str], add: Add, loaded: Loaded) -> None:

@@ -212,6 +212,14 @@ PROVENANCE = (
     _whole("seed", "seed", "seed of the prompts", POINT),
     _text("started_at", "started", "when the point began", POINT),
     _text("path", "path", "the run directory", "the command line"),
+    _text("origin", "origin", "run that measured a point which a sweep used again", "reused.json"),
+    _text(
+        "accuracy_from",
+        "accuracy from",
+        "run of the same deployment that asked the questions",
+        "content.json",
+    ),
+    _text("snapshot", "snapshot", "SHA-256 of submitted code, configuration and plan", RUN),
 )
 
 METRICS = IDENTITY + THROUGHPUT + LATENCY + EVIDENCE + PROVENANCE

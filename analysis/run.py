@@ -45,6 +45,16 @@ class Run:
     points: list[BenchPoint] = field(default_factory=list)
     repeats: list[AccuracyRepeat] = field(default_factory=list)
     outcome: Outcome | None = None
+    workloads: dict[int, str] = field(default_factory=dict)
+    """Label of the workload by point, where the run has points of several."""
+    snapshot: str | None = None
+    """SHA-256 of what was submitted: code, configuration and plan."""
+    deployment: str | None = None
+    """Content hash of what it serves with, where a sweep submitted it."""
+    origin: str | None = None
+    """Where a copied run is from, whose points a sweep has used again."""
+    accuracy_from: str | None = None
+    """The run of the same deployment that asked the questions for this one."""
     canary: str | None = None
     """Verdict of the state canary: passed, void, skipped or failed; None where it never ran."""
 
@@ -55,7 +65,12 @@ class Run:
 
     @property
     def ended_well(self) -> bool:
-        """True unless it ended otherwise than completed, or completed without all its points."""
+        """True unless it ended otherwise than completed, or completed without all its points.
+
+        Of a copied run only points that are whole were taken, however it ended.
+        """
+        if self.origin is not None:
+            return len(self.points) >= len(self.planned)
         if self.outcome is None:
             return True
         return self.outcome.status == "completed" and len(self.points) >= len(self.planned)
@@ -94,6 +109,8 @@ def parse_run(path: Path, data: dict[str, Any]) -> Run:
         segment=_count(plan.get("segment")),
         segment_asked=_count(plan.get("segment_asked")),
         planned=_planned(plan),
+        workloads=_workloads(plan),
+        snapshot=_snapshot(data),
         accuracy_plan=_accuracy_plan(plan.get("accuracy"), path),
     )
 
@@ -137,6 +154,17 @@ def _planned(plan: dict[str, Any]) -> set[tuple[int, int]]:
     points = [point for point in _list(plan.get("points")) if isinstance(point, dict)]
     pairs = [(point.get("index"), point.get("concurrency")) for point in points]
     return {(i, c) for i, c in pairs if isinstance(i, int) and isinstance(c, int)}
+
+
+def _workloads(plan: dict[str, Any]) -> dict[int, str]:
+    points = [point for point in _list(plan.get("points")) if isinstance(point, dict)]
+    pairs = [(point.get("index"), _text(point.get("workload"))) for point in points]
+    return {index: text for index, text in pairs if isinstance(index, int) and text}
+
+
+def _snapshot(data: dict[str, Any]) -> str | None:
+    told = data.get("snapshot")
+    return _text(told.get("sha256")) if isinstance(told, dict) else None
 
 
 def _object(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:

@@ -20,16 +20,18 @@ from jobs.errors import RunRefusedError
 from jobs.free_nodes import count_nodes
 from jobs.hostlist import NodeListError, expand_hostlist
 from jobs.landed import look_at_records, set_aside
+from jobs.outcome import refusal
 from jobs.pipeline import run_job
 from jobs.plain_text import printable
 from jobs.record_files import read_object
-from jobs.records import RecordError
+from jobs.records import RecordError, to_json
 from jobs.resume import resume
 from jobs.run_file import read_run
 from jobs.run_lock import held
 from jobs.run_state import RunState, RunWatch, grace_s
 from jobs.runs.cli import add_commands, answer
-from jobs.store import RunDir
+from jobs.snapshot import check_snapshot
+from jobs.store import RunDir, write_json
 from jobs.submission import Submission, is_out_of_reach, job_name_in, sbatch_asker
 from jobs.waiting import LogTail, Waiting
 
@@ -65,8 +67,11 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m jobs", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
+    job = commands.add_parser("run", help="runs a prepared run directory to its end")
+    job.add_argument("run", type=Path, help="the run directory that the launcher made")
+    job.add_argument("--snapshot", help="hash of what was submitted, as run.json must have it")
+    job.set_defaults(action=lambda run_dir, given: execute(run_dir, given.snapshot))
     for name, action, text in (
-        ("run", execute, "runs a prepared run directory to its end"),
         ("state", show_state, "says how a run stands, with Slurm's side, as one JSON line"),
         ("wait", wait, "returns when the run is over"),
         ("follow", follow, "shows the driver's log until the run is over"),
@@ -88,8 +93,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def execute(run_dir: RunDir) -> int:
-    """The run; RecordError or RunRefusedError when it cannot begin."""
+def execute(run_dir: RunDir, snapshot: str | None = None) -> int:
+    """The run; RecordError or RunRefusedError when it cannot begin.
+
+    `snapshot` is the hash of what was submitted, from the batch script.
+    """
     run = read_run(run_dir.run_json)
     dialect_of(run.engine.protocol)
     with held(run_dir):
@@ -103,6 +111,11 @@ def execute(run_dir: RunDir) -> int:
             if status == "completed":
                 log.info("Slurm started the job again, but the run is complete: nothing to do")
                 return 0
+        try:
+            check_snapshot(run_dir, run.snapshot, snapshot)
+        except RunRefusedError as error:
+            write_json(run_dir.outcome, to_json(refusal(run, str(error))))
+            raise
         run_dir.make_folders()
         landed = look_at_records(run, run_dir)
         for problem in landed.problems.values():

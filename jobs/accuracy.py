@@ -52,6 +52,7 @@ async def measure_accuracy(
                 f"accuracy repeat {repeat} is not done within budgets.accuracy_s = "
                 f"{run.plan.budgets.accuracy_s:.0f} s"
             ) from None
+        record.snapshot = run.snapshot_sha256
         write_json(path, to_json(record))
         score = "no answers" if record.accuracy is None else f"{record.accuracy:.1%}"
         journal.note(

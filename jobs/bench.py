@@ -169,6 +169,7 @@ class Sweep:
             errors=error_counts(data),
             server=server_counters(plan.workers, before, after),
             raw=point.result,
+            snapshot=run.snapshot_sha256,
         )
 
     def _tell(self, point: Point, record: BenchPoint) -> None:

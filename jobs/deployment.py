@@ -126,11 +126,11 @@ def versions(environment: Any) -> dict[str, str] | None:
     return found
 
 
-def code_print() -> str:
+def code_print(code_dir: Path = CODE_DIR) -> str:
     """SHA-256 over the job's own program text: what measures, as against what is measured."""
     total = hashlib.sha256()
-    for path in sorted((CODE_DIR / "jobs").rglob("*.py")):
-        total.update(str(path.relative_to(CODE_DIR)).encode() + b"\0" + path.read_bytes())
+    for path in sorted((code_dir / "jobs").rglob("*.py")):
+        total.update(str(path.relative_to(code_dir)).encode() + b"\0" + path.read_bytes())
     return total.hexdigest()
 
 

@@ -126,6 +126,22 @@ def _length(allocation: Allocation | None) -> float:
     return allocation.length_s or 0.0 if allocation else 0.0
 
 
+def refusal(run: RunSpec, cause: str) -> Outcome:
+    """The outcome of a run that did not begin."""
+    now = utc_now()
+    return Outcome(
+        run_id=run.run_id,
+        status="failed",
+        phase="snapshot",
+        cause=cause,
+        started_at=now,
+        ended_at=now,
+        points_written=0,
+        points_planned=len(run.plan.points),
+        attempts=0,
+    )
+
+
 def write_outcome(
     run: RunSpec,
     run_dir: RunDir,

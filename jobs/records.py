@@ -91,6 +91,8 @@ class BenchPoint:
     errors: dict[str, int] = field(default_factory=dict)
     server: ServerCounters = field(default_factory=ServerCounters)
     raw: str | None = None
+    snapshot: str = ""
+    """SHA-256 of what was submitted: code, configuration and plan (run.json: snapshot)."""
     schema: int = SCHEMA_VERSION
 
 
@@ -121,6 +123,7 @@ class AccuracyRepeat:
     output_tokens: int
     protocol: dict[str, Any] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
+    snapshot: str = ""
     schema: int = SCHEMA_VERSION
 
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from jobs.attempts import count, last_attempt, put_apart
@@ -46,7 +47,10 @@ def resume(
         if not missing and (measures or state.word == "completed"):
             log.info("nothing to do: all %d points are there; %s", len(landed.points), state.text)
             return 0
-        _same_deployment(run_dir, data, accept_code)
+        # A Slurm job runs the code that was submitted with the run, whatever has become of ours.
+        own = run.plan.executor == "slurm" and run.snapshot
+        print_of = code_print(Path(run.snapshot.code_dir)) if own and run.snapshot else code_print()
+        _same_deployment(run_dir, data, accept_code, print_of)
         log.info("%s ended %s; missing: %s", run.run_id, state.word, ", ".join(missing) or "an end")
         set_aside(run, run_dir, landed)
         if last_attempt(run_dir) is not None:
@@ -88,7 +92,7 @@ def settled(watch: RunWatch, sleep: Callable[[float], None] = time.sleep) -> Run
         sleep(LOOK_APART_S)
 
 
-def _same_deployment(run_dir: RunDir, data: dict[str, Any], accept_code: bool) -> None:
+def _same_deployment(run_dir: RunDir, data: dict[str, Any], accept_code: bool, code: str) -> None:
     before = record_of(run_dir)
     if before is None:
         return
@@ -98,7 +102,7 @@ def _same_deployment(run_dir: RunDir, data: dict[str, Any], accept_code: bool) -
             "the deployment is not the one that measured this run's points; launch a new run, or "
             "put back:\n  " + "\n  ".join(changed)
         )
-    if before.get("code") != code_print() and not accept_code:
+    if before.get("code") != code and not accept_code:
         raise RunRefusedError(
             "the launcher's own code (jobs/) has changed since this run's first attempt: check "
             "that version out again, or say --accept-code (the change is recorded)"

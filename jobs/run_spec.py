@@ -84,6 +84,8 @@ class Point:
     client: str
     step: Step
     result: str
+    workload: str = ""
+    """Label of its workload, where the run has points of several."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +227,15 @@ class EngineInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """The copy of the code that the run's programs come from; `sha256` covers the plan as well."""
+
+    code_dir: str
+    code_sha256: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSpec:
     """One run, as the launcher handed it over."""
 
@@ -233,3 +244,10 @@ class RunSpec:
     name: str
     engine: EngineInfo
     plan: Plan
+    snapshot: Snapshot | None = None
+    """None for a run.json that was not written by a submission."""
+
+    @property
+    def snapshot_sha256(self) -> str:
+        """For records; empty without a snapshot."""
+        return self.snapshot.sha256 if self.snapshot else ""

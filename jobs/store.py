@@ -25,6 +25,16 @@ class RunDir:
         return self.path / "run.json"
 
     @property
+    def content(self) -> Path:
+        """Content hashes of a sweep's run: deployment, points, accuracy; by the launcher."""
+        return self.path / "content.json"
+
+    @property
+    def reused(self) -> Path:
+        """In a copy that a sweep keeps of an earlier run: where from, and which points."""
+        return self.path / "reused.json"
+
+    @property
     def submission(self) -> Path:
         """Job id and executor, written by the launcher after the scheduler accepted the job."""
         return self.path / "submission.json"

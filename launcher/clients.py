@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from launcher.placement import address
-from launcher.plan import LaunchPlan, Point
+from launcher.plan import LaunchPlan, Point, client_of
 from launcher.schema import LaunchConfig
 from launcher.steps import Step, Surroundings
 
@@ -24,12 +24,12 @@ def result_path(point: Point) -> str:
 
 def client_name(config: LaunchConfig) -> str:
     """The benchmark client of a configuration: vllm_bench or native."""
-    return config.workload.client or config.engine.client
+    return client_of(config)
 
 
 def client_step(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     """The process that prepares a point's prompts, waits at the gate and measures."""
-    return CLIENTS[client_name(plan.config)](point, plan, around)
+    return CLIENTS[point.client](point, plan, around)
 
 
 def _lengths(point: Point) -> list[str]:
@@ -46,7 +46,7 @@ def _native(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     argv += ["--concurrency", str(point.concurrency), "--num-prompts", str(point.num_prompts)]
     argv += ["--warmup", str(point.warmup_requests), *_lengths(point)]
     argv += ["--seed", str(point.seed), "--vocab-size", str(config.model.vocab_size)]
-    argv += ["--timeout-s", str(config.workload.request_timeout_s)]
+    argv += ["--timeout-s", str(point.request_timeout_s)]
     name = f"client-{point.name}"
     return Step(name=name, node=0, argv=tuple(argv), env=dict(around.env), contained=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import yaml
 from hydra import compose, initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 from launcher.errors import LauncherError, PlanError
 from launcher.mistakes import nearest, open_keys, unknown_keys
 from launcher.schema import LaunchConfig
+from launcher.sweep_axes import Axes, read_axes, zip_value
 
 CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
 GROUPS = ("cluster", "topology", "model", "flags", "engine", "router", "workload", "accuracy")
@@ -49,6 +56,60 @@ def compose_all(words: Sequence[str]) -> list[Combination]:
         os.environ["LAUNCHER_SCRATCH"] = scratch
         _collect()
     return list(composed)
+
+
+def is_sweep(words: Sequence[str]) -> bool:
+    """Whether a command line is a multirun and nothing else that Hydra's own program answers."""
+    dashed = {word for word in words if word.startswith("-")}
+    return bool(dashed) and dashed <= {"-m", "--multirun"}
+
+
+def sweep_axes(words: Sequence[str]) -> Axes:
+    """The axes of a multirun: those of the command line, and those that a file keeps.
+
+    A file keeps axes in `hydra.sweeper.params` and couples them by `sweep.zip`.
+    """
+    overrides = [word for word in words if not word.startswith("-")]
+    with initialize_config_dir(str(CONF_DIR), version_base=None):
+        return _axes_with_kept(overrides)
+
+
+def _axes_with_kept(overrides: Sequence[str]) -> Axes:
+    axes = read_axes(overrides)
+    try:
+        config = compose("config", overrides=axes.fixed(), return_hydra_config=True)
+        kept: Any = OmegaConf.to_container(config.hydra.sweeper, resolve=True)
+        zips: Any = OmegaConf.to_container(config.sweep.zip, resolve=True)
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError):
+        return axes  # what is wrong is told combination by combination
+    axes = read_axes(overrides, kept.get("params") or {})
+    return Axes(axes.columns, zip_value(zips) if zips else ())
+
+
+class Composer:
+    """Composes many command lines; those with the same options of groups share one composition."""
+
+    def __init__(self) -> None:
+        self._bases: dict[tuple[str, ...], bytes] = {}
+
+    def combination(self, words: Sequence[str]) -> Combination:
+        """One combination of a sweep; raises what Hydra and OmegaConf raise."""
+        parsed = OverridesParser.create().parse_overrides(list(words))
+        chosen = [
+            override
+            for override in parsed
+            if (CONF_DIR / override.key_or_group).is_dir()
+            or override.key_or_group.startswith("hydra")
+        ]
+        key = tuple(str(override.input_line) for override in chosen)
+        if key not in self._bases:
+            self._bases[key] = pickle.dumps(_compose_one(list(key)))
+        base: Combination = pickle.loads(self._bases[key])
+        values = [override for override in parsed if override not in chosen]
+        OmegaConf.set_struct(base.config, True)
+        ConfigLoaderImpl._apply_overrides_to_config(values, base.config)
+        own = tuple(word for word in words if not word.startswith("hydra"))
+        return Combination(config=base.config, labels=base.labels, overrides=own)
 
 
 def _compose_one(words: list[str]) -> Combination:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hydra import initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
+from launcher.errors import LauncherError
 from launcher.model_files import fill_facts
 from launcher.schema import LaunchConfig
 from launcher.site import settle_paths, site_problems, surroundings
+from launcher.sweep_axes import read_axes
 from launcher.tolerant import Tolerant, compose_tolerantly
 from launcher.validate import Findings, find
 
@@ -58,20 +59,27 @@ def shared_first(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
             yield from (f"{text} [{name}]" for name in having)
 
 
+def diagnose_each(words: Sequence[str], conf_dir: Path, python: str) -> tuple[str, ...]:
+    """Every problem of one combination's overrides."""
+    with initialize_config_dir(str(conf_dir), version_base=None):
+        return tuple(_problems(compose_tolerantly(words, conf_dir), python))
+
+
 def _combinations(overrides: list[str]) -> list[list[str]]:
     """Each combination of a sweep; unreadable overrides stay in all of them, to be told."""
     parser = OverridesParser.create()
     good, bad = [], []
     for word in overrides:
         try:
-            good.append(parser.parse_override(word))
+            parser.parse_override(word)
         except HydraException:
             bad.append(word)
+        else:
+            good.append(word)
     try:
-        batches = BasicSweeper.split_arguments(good, None)
-    except HydraException:
+        return [[*entry, *bad] for entry in read_axes(good).combinations()]
+    except (HydraException, LauncherError):
         return [overrides]
-    return [[*entry, *bad] for batch in batches for entry in batch]
 
 
 def _problems(made: Tolerant, python: str) -> list[str]:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from launcher.steps import Surroundings
 from launcher.submit import Submitted
@@ -17,13 +18,34 @@ from launcher.submit import Submitted
 POLL_S = 0.2
 
 
+@dataclass(frozen=True, slots=True)
+class Stayed:
+    """How following ended: the run's exit code, whether it is over, whether a signal came."""
+
+    code: int
+    over: bool
+    interrupted: bool
+
+
 def follow(submitted: Submitted, around: Surroundings) -> int:
-    """Show the driver's log until the run has ended, then print its table.
+    """Stay with a run to its end and print its table; 0 when it completed and its rows are good."""
+    stayed = stay_with(submitted, around)
+    if not stayed.over:
+        return 1
+    table = subprocess.run(
+        [sys.executable, "-m", "analysis", "table", str(submitted.run_dir)],
+        env={**os.environ, **around.env},
+        check=False,
+    )
+    return 0 if stayed.code == 0 and table.returncode == 0 else 1
+
+
+def stay_with(submitted: Submitted, around: Surroundings) -> Stayed:
+    """Show the driver's log until the run has ended.
 
     `python -m jobs follow` shows and waits: it knows the run's files and asks Slurm. Ctrl-C ends
     the run itself, in order; so do SIGTERM and SIGHUP where the run is on this machine, while a
-    Slurm job then goes on without its follower. Returns 0 when the run completed and its rows are
-    good, 1 otherwise.
+    Slurm job then goes on without its follower.
     """
     sys.stdout.flush()
     env = {**os.environ, **around.env}
@@ -35,15 +57,12 @@ def follow(submitted: Submitted, around: Surroundings) -> int:
         try:
             if not _stay(submitted, watcher, came):
                 sys.stderr.write(f"no longer following; job {submitted.job_id} goes on\n")
-                return 1
+                return Stayed(1, False, True)
         finally:
             if watcher.poll() is None:
                 watcher.terminate()
                 watcher.wait()
-        table = subprocess.run(
-            [sys.executable, "-m", "analysis", "table", run_dir], env=env, check=False
-        )
-    return 0 if watcher.returncode == 0 and table.returncode == 0 else 1
+    return Stayed(watcher.returncode, True, bool(came))
 
 
 def _stay(submitted: Submitted, watcher: subprocess.Popen[bytes], came: list[int]) -> bool:

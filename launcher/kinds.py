@@ -48,6 +48,8 @@ def expected(hint: Any) -> str:
         return f"{expected(inner[0])}, or null"
     if typing.get_origin(hint) is list:
         item = typing.get_args(hint)[0]
+        if typing.get_origin(item) is list:
+            return "a list of lists of texts, as in [[a,b],[c,d]]"
         example = "[64,128]" if item is int else "[a,b]"
         return f"a list of {'whole numbers' if item is int else 'texts'}, as in {example}"
     if typing.get_origin(hint) is dict or dataclasses.is_dataclass(hint):
@@ -60,7 +62,7 @@ def stand_in(hint: Any) -> Any:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return None
     if typing.get_origin(hint) is list:
-        return [_STAND_INS[typing.get_args(hint)[0]]]
+        return [_STAND_INS.get(typing.get_args(hint)[0], [])]
     if typing.get_origin(hint) is dict or dataclasses.is_dataclass(hint):
         return {}
     return _STAND_INS.get(hint)

@@ -19,6 +19,7 @@ OWNED_SBATCH = frozenset(
         *("nodes", "ntasks", "ntasks-per-node", "time", "gpus-per-node", "gpus", "segment"),
         *("signal", "requeue", "no-requeue", "array", "output", "error", "job-name", "wrap"),
         *("chdir", "account", "partition", "qos", "reservation", "exclude", "nodelist"),
+        "dependency",
     }
 )
 OWNED_ROUTER = frozenset(
@@ -63,6 +64,7 @@ NUMBERS: tuple[tuple[str, float, float], ...] = (
     ("canary.prompts", 1, 1000),
     ("canary.tokens", 1, 1000),
     ("canary.prompt_tokens", 8, 1e6),
+    ("sweep.max_jobs", 1, 10000),
     ("accuracy.repeats", 1, 1000),
     ("accuracy.num_questions", 1, 1e6),
     ("accuracy.num_shots", 0, 100),

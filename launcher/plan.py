@@ -50,17 +50,31 @@ class Point:
     """One benchmark point; token ranges are inclusive [low, high] per request."""
 
     index: int
+    name: str
+    """c64, or 8192x1024-c64 where a run has points of several workloads: for logs and files."""
     concurrency: int
     num_prompts: int
     warmup_requests: int
+    isl: int
+    osl: int
+    range_definition: str
+    range_ratio: float
     input_range: tuple[int, int]
     output_range: tuple[int, int]
     seed: int
+    """Its own: workload.seed + index."""
+    client: str
+    request_timeout_s: float
+    workload: str = ""
+    """Label of the workload, where the run has points of several."""
 
-    @property
-    def name(self) -> str:
-        """c64: what logs and files call the point."""
-        return f"c{self.concurrency}"
+    def load(self) -> tuple[object, ...]:
+        """What makes the measurement, whatever its place in a run: equal loads are one point."""
+        return (
+            *(self.concurrency, self.num_prompts, self.warmup_requests, self.isl, self.osl),
+            *(self.range_definition, self.range_ratio, self.input_range, self.output_range),
+            *(self.client, self.request_timeout_s, self.seed - self.index),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +138,11 @@ def _endpoints(config: LaunchConfig) -> tuple[Endpoint, ...]:
     return tuple(endpoints)
 
 
+def client_of(config: LaunchConfig) -> str:
+    """The benchmark client of a configuration: vllm_bench or native."""
+    return config.workload.client or config.engine.client
+
+
 def _points(config: LaunchConfig) -> tuple[Point, ...]:
     load = config.workload
     inputs = length_range(load.range_definition, load.range_ratio, load.isl)
@@ -131,12 +150,19 @@ def _points(config: LaunchConfig) -> tuple[Point, ...]:
     return tuple(
         Point(
             index=index,
+            name=f"c{concurrency}",
             concurrency=concurrency,
             num_prompts=max(1, round(load.prompts_per_concurrency * concurrency)),
             warmup_requests=round(load.warmup_per_concurrency * concurrency),
+            isl=load.isl,
+            osl=load.osl,
+            range_definition=load.range_definition,
+            range_ratio=load.range_ratio,
             input_range=inputs,
             output_range=outputs,
             seed=load.seed + index,
+            client=client_of(config),
+            request_timeout_s=load.request_timeout_s,
         )
         for index, concurrency in enumerate(load.concurrency)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from launcher.clients import base_url, client_name, client_step, result_path
+from launcher.clients import base_url, client_step, result_path
 from launcher.engines import ENGINES
 from launcher.estimate import estimate
 from launcher.placement import Placement, WorkerProcess
@@ -115,26 +115,26 @@ def _served_ranks(process: WorkerProcess) -> list[int]:
 def _point_document(
     point: Point, plan: LaunchPlan, around: Surroundings, mounts: tuple[str, ...]
 ) -> dict[str, Any]:
-    load = plan.config.workload
-    return {
+    document: dict[str, Any] = {
         "index": point.index,
         "name": point.name,
         "concurrency": point.concurrency,
         "num_prompts": point.num_prompts,
         "warmup_requests": point.warmup_requests,
-        "isl": load.isl,
-        "osl": load.osl,
+        "isl": point.isl,
+        "osl": point.osl,
         "range": {
-            "definition": load.range_definition,
-            "ratio": load.range_ratio,
+            "definition": point.range_definition,
+            "ratio": point.range_ratio,
             "input": list(point.input_range),
             "output": list(point.output_range),
         },
         "seed": point.seed,
-        "client": client_name(plan.config),
+        "client": point.client,
         "step": step_document(client_step(point, plan, around), plan.config.cluster, mounts),
         "result": result_path(point),
     }
+    return document | ({"workload": point.workload} if point.workload else {})
 
 
 def accuracy_document(plan: LaunchPlan) -> dict[str, Any] | None:

@@ -132,6 +132,8 @@ class ClusterConfig:
     qos: str | None = None
     reservation: str | None = None
     exclude: str | None = None
+    dependency: str | None = None
+    """What sbatch --dependency takes: afterok:123, afterany:123:124, singleton."""
     sbatch: dict[str, Any] = field(default_factory=dict)
     """Further sbatch options, long names without dashes (mem: 0)."""
     srun: list[str] = field(default_factory=list)
@@ -357,6 +359,26 @@ class CanaryConfig:
 
 
 @dataclass
+class SweepConfig:
+    """A multirun (-m): which combinations, in which order, how many jobs at a time."""
+
+    zip: list[list[str]] = field(default_factory=list)
+    """Axes that move together, as in [[topology,workload.concurrency]]; the others multiply."""
+    skip_invalid: bool = False
+    """Whether impossible combinations are left out, and listed, instead of stopping the sweep."""
+    rerun: bool = False
+    """Whether points that were measured already, of the same deployment and load, run again."""
+    order: str = "cheapest"
+    """cheapest | as_given. cheapest: by nodes x estimated time."""
+    max_jobs: int | None = None
+    """Jobs at a time (each waits for an earlier one by --dependency=afterany); null: no limit."""
+    table: bool = True
+    """Whether a small job writes the sweep's tables after the last one."""
+    table_sbatch: dict[str, Any] = field(default_factory=dict)
+    """sbatch options of that job, over its own: one task, no GPU, cluster's account ... exclude."""
+
+
+@dataclass
 class LaunchConfig:
     """The whole of one run."""
 
@@ -369,6 +391,7 @@ class LaunchConfig:
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     accuracy: AccuracyConfig = field(default_factory=AccuracyConfig)
     canary: CanaryConfig = field(default_factory=CanaryConfig)
+    sweep: SweepConfig = field(default_factory=SweepConfig)
     name: str | None = None
     """Label of the run; null: the topology's name."""
     dry_run: str = "false"

@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from launcher.errors import SubmissionError
 from launcher.placement import Placement
 from launcher.plan import LaunchPlan
 from launcher.segment import smaller_segments
+from launcher.snapshot import Snapshot, sealed
 from launcher.steps import Surroundings
 
 KEPT_SLURM = ("SLURM_CONF",)
@@ -65,7 +67,7 @@ class Submitted:
     """What was asked, what was used and why, where a smaller segment was taken."""
 
 
-def make_run_dir(results_dir: str, label: str) -> Path:
+def make_run_dir(results_dir: str, label: str, kind: str = "") -> Path:
     """A new private folder <time>-<label>-<random>, unique under any start rate."""
     root = Path(results_dir)
     try:
@@ -76,7 +78,7 @@ def make_run_dir(results_dir: str, label: str) -> Path:
             "that you may write and that the nodes share"
         ) from error
     while True:
-        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{_legal(label)}-{secrets.token_hex(3)}"
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{_legal(label)}-{kind}{secrets.token_hex(3)}"
         try:
             (root / name).mkdir(mode=0o700)
         except FileExistsError:
@@ -117,26 +119,42 @@ def run_document(
     }
 
 
-def submit(
-    plan: LaunchPlan,
-    placement: Placement,
-    document: dict[str, Any],
-    run_dir: Path,
-    around: Surroundings,
-    diff: str,
-) -> Submitted:
-    """Write run.json and hand the run directory over; a refusal undoes it all."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One run, ready to be handed over."""
+
+    plan: LaunchPlan
+    placement: Placement
+    run_dir: Path
+    around: Surroundings
+    """As the job will have it: its code is the snapshot's."""
+    snapshot: Snapshot | None
+    options: Mapping[str, str] = field(default_factory=dict)
+    """sbatch options that only this submission knows: comment, dependency."""
+    diff: str = ""
+
+
+@contextmanager
+def undo(run_dir: Path) -> Iterator[None]:
+    """Nothing is left of a run that was not submitted."""
     try:
-        _write(run_dir / "run.json", document)
-        if diff:
-            (run_dir / "uncommitted.diff").write_text(diff, encoding="utf-8")
-        if plan.config.cluster.executor == "local":
-            submitted = _submit_local(run_dir, around)
-        else:
-            submitted = _submit_in_segments(plan, placement, document, run_dir, around)
+        yield
     except BaseException:
         shutil.rmtree(run_dir, ignore_errors=True)
         raise
+
+
+def submit(order: Order, document: dict[str, Any]) -> Submitted:
+    """Write run.json and hand the run directory over; a refusal undoes it all."""
+    run_dir, plan = order.run_dir, order.plan
+    with undo(run_dir):
+        _write(run_dir / "run.json", sealed(document, order.snapshot))
+        if order.diff:
+            (run_dir / "uncommitted.diff").write_text(order.diff, encoding="utf-8")
+        if plan.config.cluster.executor == "local":
+            submitted = _submit_local(order, document)
+        else:
+            submitted = _submit_in_segments(order, document)
     record: dict[str, Any] = {"executor": plan.config.cluster.executor, "job_id": submitted.job_id}
     record |= {"log": str(submitted.log)}
     if submitted.segment:
@@ -161,18 +179,13 @@ def clean_slurm_environment(environ: dict[str, str]) -> list[str]:
     ]
 
 
-def _submit_in_segments(
-    plan: LaunchPlan,
-    placement: Placement,
-    document: dict[str, Any],
-    run_dir: Path,
-    around: Surroundings,
-) -> Submitted:
+def _submit_in_segments(order: Order, document: dict[str, Any]) -> Submitted:
     """The job with its segment; with cluster.segment_fallback=divisor the next that Slurm holds.
 
     run.json names the segment in use before the job can begin.
     """
-    hand_over = partial(_submit_slurm, plan, placement, around, run_dir)
+    plan, placement, run_dir = order.plan, order.placement, order.run_dir
+    hand_over = partial(_submit_slurm, order, document)
     name, asked = _job_label(document["name"], run_dir), document["plan"]["segment"]
     try:
         return hand_over(name, None)
@@ -187,7 +200,7 @@ def _submit_in_segments(
     if cluster.segment_fallback == "divisor":
         for size in (size for size in sizes if blocks is None or holds(blocks, nodes, size)):
             document["plan"] |= {"segment": size, "segment_asked": asked}
-            _write(run_dir / "run.json", document)
+            _write(run_dir / "run.json", sealed(document, order.snapshot))
             told = {"asked": asked, "used": size, "why": refused.splitlines()[0]}
             try:
                 return replace(hand_over(name, size), segment=told)
@@ -197,23 +210,30 @@ def _submit_in_segments(
     raise SubmissionError(f"{refused}\n  {segment_advice(nodes, asked, sizes, blocks)}")
 
 
+def _seal_of(order: Order, document: dict[str, Any]) -> str | None:
+    """The hash that the batch script carries."""
+    if order.snapshot is None:
+        return None
+    return str(sealed(document, order.snapshot)["snapshot"]["sha256"])
+
+
 def _submit_slurm(
-    plan: LaunchPlan,
-    placement: Placement,
-    around: Surroundings,
-    run_dir: Path,
-    name: str,
-    smaller: int | None,
+    order: Order, document: dict[str, Any], name: str, smaller: int | None
 ) -> Submitted:
+    plan, placement, run_dir, around = order.plan, order.placement, order.run_dir, order.around
+    seal = _seal_of(order, document)
     for variable in clean_slurm_environment(dict(os.environ)):
         del os.environ[variable]
     try:
         (run_dir / "submitit").mkdir(mode=0o700, exist_ok=True)
         executor = submitit.SlurmExecutor(folder=run_dir / "submitit")
-        executor.update_parameters(**sbatch_parameters(plan, placement, name, smaller))
-        script = sbatch_text(plan, placement, name, str(run_dir), around, smaller)
+        parameters = sbatch_parameters(plan, placement, name, smaller, order.options)
+        executor.update_parameters(**parameters)
+        script = sbatch_text(
+            plan, placement, name, str(run_dir), around, smaller, order.options, seal
+        )
         (run_dir / "batch.sh").write_text(script, encoding="utf-8")
-        job = executor._submit_command(batch_command(str(run_dir), around))
+        job = executor._submit_command(batch_command(str(run_dir), around, seal))
     except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
         job_id = _in_doubt(run_dir, str(error), around)
         log = run_dir / "submitit" / f"{job_id}_0_log.out"
@@ -255,10 +275,11 @@ def _explain(text: str) -> str:
     return f"sbatch refused the job: {tail}" + (f"\n  {reason}" if reason else "")
 
 
-def _submit_local(run_dir: Path, around: Surroundings) -> Submitted:
+def _submit_local(order: Order, document: dict[str, Any]) -> Submitted:
+    run_dir, around = order.run_dir, order.around
     executor = submitit.LocalExecutor(folder=run_dir / "submitit")
     executor.update_parameters(timeout_min=24 * 60)
-    words = shlex.split(batch_command(str(run_dir), around))[1:]
+    words = shlex.split(batch_command(str(run_dir), around, _seal_of(order, document)))[1:]
     # Ctrl-C at a terminal reaches every process of the foreground: the processes between launcher
     # and driver must not die of it, the driver alone ends the run in order.
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)

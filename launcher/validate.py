@@ -120,6 +120,7 @@ def words(config: LaunchConfig) -> Iterator[str]:
     yield from choice(
         "cluster.segment_fallback", config.cluster.segment_fallback, ("none", "divisor")
     )
+    yield from choice("sweep.order", config.sweep.order, ("cheapest", "as_given"))
     yield from choice("wait", config.wait.lower(), ("auto", "true", "false"))
     yield from choice("dry_run", config.dry_run.lower(), ("false", "true", "json"))
 
@@ -167,7 +168,7 @@ def site(config: LaunchConfig) -> Iterator[str]:
     cluster = config.cluster
     texts = {
         f"cluster.{key}": getattr(cluster, key)
-        for key in ("account", "partition", "qos", "reservation", "exclude")
+        for key in ("account", "partition", "qos", "reservation", "exclude", "dependency")
     }
     texts |= {"name": config.name, "model.served_name": config.model.served_name}
     texts |= {"cluster.container.image": cluster.container.image}

@@ -41,7 +41,7 @@ def test_run_directories_are_private_and_unique_with_legal_names(tmp_path: Path)
 def test_the_batch_step_is_one_quoted_line_that_becomes_the_driver() -> None:
     line = batch_command("/runs/it's here", AROUND)
     assert line.startswith("exec env PYTHONPATH=/launcher/code ")
-    assert line.endswith("""-m jobs run '/runs/it'"'"'s here'""")
+    assert line.endswith(""" -P -m jobs run '/runs/it'"'"'s here' --snapshot SHA256""")
 
 
 def test_the_end_signal_goes_to_the_driver_alone_and_early_enough() -> None:
