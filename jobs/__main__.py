@@ -28,11 +28,11 @@ from jobs.records import RecordError, to_json
 from jobs.resume import resume
 from jobs.run_file import read_run
 from jobs.run_lock import held
-from jobs.run_state import RunState, RunWatch, grace_s
+from jobs.run_state import RunState, RunWatch
 from jobs.runs.cli import add_commands, answer
 from jobs.snapshot import check_snapshot
 from jobs.store import RunDir, write_json
-from jobs.submission import Submission, is_out_of_reach, job_name_in, sbatch_asker
+from jobs.submission import Submission, grace_s, is_out_of_reach, job_name_in, sbatch_asker
 from jobs.waiting import LogTail, Waiting
 
 log = logging.getLogger("jobs")

@@ -8,25 +8,25 @@ sbatch is asked, so that no crash can make a second attempt out of the first.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jobs.allocation import utc_now
 from jobs.environment import SLURM_FAMILIES
+from jobs.errors import RunRefusedError
 from jobs.node_table import Verdict, some
 from jobs.record_files import read_object
 from jobs.records import RecordError
 from jobs.run_spec import Plan
-from jobs.slurm_ask import Asker, ask_slurm
+from jobs.slurm_ask import Answer, Asker, ask_slurm
 from jobs.store import RunDir, write_json
+from jobs.submission import SBATCH_S, Submission, grace_s, job_name_in
 
 KEPT = frozenset({"SLURM_CONF"})
 RECORD_WITHIN_S = 10.0
 """How long the launcher may take to write submission.json after sbatch answered it."""
-JOB_ID = re.compile(r"(\d+)(;\S*)?")
 CANNOT_HOLD = (
     "Requested node configuration is not available",
     "Requested topology configuration is not available",
@@ -38,14 +38,22 @@ class NotResubmittedError(Exception):
     """Why the run was not submitted again, for its outcome."""
 
 
+def _ask(command: Sequence[str]) -> Answer:
+    return ask_slurm(command, SBATCH_S)
+
+
 async def resubmit(
     verdict: Verdict,
     plan: Plan,
     run_dir: RunDir,
     environ: Mapping[str, str],
-    asker: Asker = ask_slurm,
+    asker: Asker = _ask,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """The new job's id; NotResubmittedError where there is none, with the reason."""
+    """The new job's id; NotResubmittedError where there is none, with the reason.
+
+    A controller that is down or slow is asked again for cluster.controller_s, as at the launch.
+    """
     job_id = environ.get("SLURM_JOB_ID", "")
     record = await _submission(run_dir)
     script = run_dir.path / "batch.sh"
@@ -58,12 +66,12 @@ async def resubmit(
     told |= {"excluded": bad, "exclude": exclude}
     write_json(run_dir.submission, {**record, "resubmission": told})
     run_dir.preflight_record.replace(run_dir.path / f"preflight-{job_id}.json")
-    command = sbatch_again(script, exclude, job_id, environ)
-    answer = await asyncio.to_thread(asker, command)
-    found = JOB_ID.fullmatch(answer.out.strip()) if answer.good else None
-    if found is None:
-        raise NotResubmittedError(_refused(answer.said, bad, plan))
-    new = found[1]
+    try:
+        again = submission_again(script, exclude, job_id, environ, grace_s(run_dir))
+        again.asker, again.sleep = asker, sleep
+        new = await asyncio.to_thread(again.submit)
+    except RunRefusedError as error:
+        raise NotResubmittedError(_refused(str(error), bad, plan)) from error
     old_log = Path(str(record.get("log", "")))
     log = str(old_log.with_name(old_log.name.replace(job_id, new, 1)))
     told["to_job"] = new
@@ -92,20 +100,27 @@ def objection(
     return None
 
 
-def sbatch_again(script: Path, exclude: str, job_id: str, environ: Mapping[str, str]) -> list[str]:
-    """sbatch of the same script, with none of this job's Slurm variables, after its end.
+def submission_again(
+    script: Path, exclude: str, job_id: str, environ: Mapping[str, str], limit_s: float
+) -> Submission:
+    """The same script, with none of this job's Slurm variables, after its end.
 
-    Options of the command line win over those in the script. `afterany`: the new driver must find
-    the run directory free, and the good nodes are this job's until then.
+    `afterany`: the new driver must find the run directory free, and the good nodes are this job's
+    until then. The name is new, so that squeue can say whether a job of it was taken.
     """
     dropped = sorted(n for n in environ if n.startswith(SLURM_FAMILIES) and n not in KEPT)
     unset = [word for name in dropped for word in ("-u", name)]
-    options = [f"--exclude={exclude}", f"--dependency=afterany:{job_id}"]
-    return ["env", *unset, "sbatch", "--parsable", *options, str(script)]
+    return Submission(
+        script,
+        f"{job_name_in(script)}-after{job_id}",
+        limit_s,
+        options=(f"--exclude={exclude}", f"--dependency=afterany:{job_id}"),
+        before=("env", *unset),
+    )
 
 
 def _refused(said: str, bad: Mapping[str, str], plan: Plan) -> str:
-    text = f"sbatch without {some(list(bad))}: {said}"
+    text = f"without {some(list(bad))}: {said}"
     if any(words in said for words in CANNOT_HOLD):
         held = f"{plan.nodes} nodes" + (f" in segments of {plan.segment}" if plan.segment else "")
         text += f"; the partition cannot hold {held} without them"

@@ -20,9 +20,9 @@ from jobs.landed import look_at_records, set_aside
 from jobs.record_files import read_object
 from jobs.run_file import read_run
 from jobs.run_lock import holder
-from jobs.run_state import RunState, RunWatch, grace_s, submission
+from jobs.run_state import RunState, RunWatch, submission
 from jobs.store import RunDir, write_json
-from jobs.submission import Submission, job_name_in, sbatch_asker
+from jobs.submission import Submission, grace_s, job_name_in, sbatch_asker
 
 log = logging.getLogger("jobs")
 
@@ -116,7 +116,8 @@ def _submit(run_dir: RunDir) -> str:
         raise RunRefusedError(f"{script} is not there: the launcher writes it at submission")
     earlier = [str(i) for i in [*_texts(record.get("earlier")), record.get("job_id")] if i]
     name = f"{job_name_in(script)}-r{count(run_dir) + 1}"
-    job_id = Submission(script, name, grace_s(run_dir), frozenset(earlier), sbatch_asker()).submit()
+    known = frozenset(earlier)
+    job_id = Submission(script, name, grace_s(run_dir), known, asker=sbatch_asker()).submit()
     log_path = run_dir.path / "submitit" / f"{job_id}_0_log.out"
     record |= {"executor": "slurm", "job_id": job_id, "log": str(log_path), "earlier": earlier}
     write_json(run_dir.submission, record)

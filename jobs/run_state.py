@@ -11,11 +11,9 @@ from jobs.records import Outcome, RecordError
 from jobs.run_lock import holder
 from jobs.slurm_status import JobStatus, SlurmStatus
 from jobs.store import RunDir
+from jobs.submission import grace_s
 
 STATUSES = ("completed", "failed", "cancelled", "timed_out")
-
-GRACE_S = 600.0
-"""How long nothing need be known of a job before it counts as lost, where run.json is silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +102,6 @@ def submission(run_dir: RunDir) -> dict[str, object]:
         return read_object(run_dir.submission)
     except RecordError:
         return {}
-
-
-def grace_s(run_dir: RunDir) -> float:
-    """cluster.controller_s as run.json has it."""
-    try:
-        cluster = read_object(run_dir.run_json).get("config", {}).get("cluster", {})
-    except (RecordError, AttributeError):
-        return GRACE_S
-    value = cluster.get("controller_s") if isinstance(cluster, dict) else None
-    return float(value) if isinstance(value, int | float) else GRACE_S
 
 
 def _ended(outcome: Outcome) -> str:

@@ -18,7 +18,10 @@ from pathlib import Path
 from jobs.environment import SLURM_FAMILIES
 from jobs.errors import RunRefusedError
 from jobs.job_states import parse_job_id
+from jobs.record_files import read_object
+from jobs.records import RecordError
 from jobs.slurm_ask import OUT_OF_REACH, Answer, Asker, ask_slurm
+from jobs.store import RunDir
 
 log = logging.getLogger("jobs")
 
@@ -29,6 +32,8 @@ PARSABLE = re.compile(r"^(\d+)(?:;\S+)?$", re.MULTILINE)
 """sbatch --parsable: the id, and the cluster's name where there are several."""
 
 NO_ID = "sbatch ended well but named no job"
+GRACE_S = 600.0
+"""How long nothing need be known of a job before it counts as lost, where run.json is silent."""
 LOOKS = 2
 LOOKS_APART_S = 5.0
 
@@ -38,13 +43,15 @@ class Submission:
     """One submission of `script` under the unique job name `name`.
 
     `known` are ids of earlier jobs of the same name. `limit_s` bounds how long the controller may
-    be out of reach.
+    be out of reach. `options` win over the script's own; `before` is put before sbatch (env ...).
     """
 
     script: Path
     name: str
     limit_s: float
     known: frozenset[str] = frozenset()
+    options: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
     asker: Asker = ask_slurm
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
@@ -74,8 +81,8 @@ class Submission:
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
     def _sbatch(self) -> Answer:
-        line = ["sbatch", "--parsable", f"--job-name={self.name}", str(self.script)]
-        return self.asker(line)
+        line = ["sbatch", "--parsable", f"--job-name={self.name}", *self.options, str(self.script)]
+        return self.asker([*self.before, *line])
 
     def _look(self, until: float, pause: float) -> str | None:
         """The job's id if squeue knows its name; None when squeue said twice that it does not."""
@@ -123,3 +130,13 @@ def job_name_in(script: Path) -> str:
     if not found:
         raise RunRefusedError(f"{script} names no job (#SBATCH --job-name=...)")
     return found[1].strip().strip("'\"")
+
+
+def grace_s(run_dir: RunDir) -> float:
+    """cluster.controller_s as run.json has it."""
+    try:
+        cluster = read_object(run_dir.run_json).get("config", {}).get("cluster", {})
+    except (RecordError, AttributeError):
+        return GRACE_S
+    value = cluster.get("controller_s") if isinstance(cluster, dict) else None
+    return float(value) if isinstance(value, int | float) else GRACE_S

@@ -16,7 +16,7 @@ from jobs.node_compare import Problem
 from jobs.node_report import Answer
 from jobs.node_table import Verdict
 from jobs.records import from_json
-from jobs.resubmit import NotResubmittedError, objection, resubmit, sbatch_again
+from jobs.resubmit import NotResubmittedError, objection, resubmit
 from jobs.run_spec import Plan
 from jobs.slurm_ask import Answer as Said
 from jobs.store import RunDir
@@ -71,7 +71,8 @@ def verdict_over(bad: Sequence[str], *, blamed: bool = True, total: int = 4) -> 
 def run_dir(tmp_path: Path) -> RunDir:
     made = RunDir(tmp_path / "run")
     (made.path / "submitit").mkdir(parents=True)
-    (made.path / "batch.sh").write_text("#!/bin/sh\n")
+    (made.path / "batch.sh").write_text("#!/bin/sh\n#SBATCH --job-name=run-1a2b3c\n")
+    (made.path / "run.json").write_text(json.dumps({"config": {"cluster": {"controller_s": 60}}}))
     log = made.path / "submitit" / "41_0_log.out"
     record = {"executor": "slurm", "job_id": "41", "log": str(log)}
     made.submission.write_text(json.dumps(record))
@@ -79,23 +80,32 @@ def run_dir(tmp_path: Path) -> RunDir:
     return made
 
 
-def answering(out: str = "42\n", err: str = "", code: int = 0) -> Any:
-    """A stand-in for asking Slurm, and the commands it was given."""
+def answering(*answers: Said, listed: str = "") -> Any:
+    """A stand-in for asking Slurm, and the sbatch lines it was given; squeue lists `listed`."""
     asked: list[list[str]] = []
+    left = list(answers)
 
     def ask(command: Sequence[str]) -> Said:
+        if command[0] == "squeue":
+            return Said(0, listed)
         asked.append(list(command))
-        return Said(code, out, err)
+        return left.pop(0) if len(left) > 1 else left[0]
 
     return ask, asked
 
 
+TAKEN = Said(0, "42\n")
+SLOW = Said(
+    1, "", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
+)
+
+
 def again(run_dir: RunDir, verdict: Verdict, plan: Plan, asker: Any) -> str:
-    return asyncio.run(resubmit(verdict, plan, run_dir, INHERITED, asker))
+    return asyncio.run(resubmit(verdict, plan, run_dir, INHERITED, asker, lambda _: None))
 
 
 def test_the_new_job_takes_the_old_ones_place_in_the_record(run_dir: RunDir) -> None:
-    asker, asked = answering("42;cluster\n")
+    asker, asked = answering(Said(0, "42;cluster\n"))
     plan = plan_on(exclude="gb[7-9]")
     assert again(run_dir, verdict_over(["gb2"]), plan, asker) == "42"
     record = json.loads(run_dir.submission.read_text())
@@ -109,18 +119,35 @@ def test_the_new_job_takes_the_old_ones_place_in_the_record(run_dir: RunDir) -> 
     assert (run_dir.path / "preflight-41.json").exists()
 
 
-def test_nothing_of_this_job_reaches_the_next_ones_environment() -> None:
-    command = sbatch_again(Path("/x.sh"), "gb2", "41", INHERITED)
+def test_nothing_of_this_job_reaches_the_next_ones_environment(run_dir: RunDir) -> None:
+    asker, asked = answering(TAKEN)
+    again(run_dir, verdict_over(["gb2"]), plan_on(), asker)
+    (command,) = asked
     unset = {word for before, word in itertools.pairwise(command) if before == "-u"}
     assert set(INHERITED) - unset == {"PATH", "HF_HOME", "SLURM_CONF"}
-    assert command[command.index("sbatch") :][-1] == "/x.sh"
+    line = command[command.index("sbatch") :]
+    assert "--job-name=run-1a2b3c-after41" in line
+    assert line[-1] == str(run_dir.path / "batch.sh")
+
+
+def test_a_slow_controller_is_asked_again(run_dir: RunDir) -> None:
+    asker, asked = answering(SLOW, SLOW, TAKEN)
+    assert again(run_dir, verdict_over(["gb2"]), plan_on(), asker) == "42"
+    assert len(asked) == 3
+
+
+def test_a_job_whose_answer_was_lost_is_found_and_not_submitted_twice(run_dir: RunDir) -> None:
+    asker, asked = answering(SLOW, listed="43\n")
+    assert again(run_dir, verdict_over(["gb2"]), plan_on(), asker) == "43"
+    assert len(asked) == 1
+    assert json.loads(run_dir.submission.read_text())["resubmission"]["to_job"] == "43"
 
 
 def test_a_second_time_is_refused_even_when_the_first_never_got_an_answer(
     run_dir: RunDir,
 ) -> None:
-    asker, asked = answering(err="sbatch: error: Socket timed out on send/recv", code=1, out="")
-    with pytest.raises(NotResubmittedError, match="Socket timed out"):
+    asker, asked = answering(Said(1, "", "sbatch: error: Invalid account"))
+    with pytest.raises(NotResubmittedError, match="Invalid account"):
         again(run_dir, verdict_over(["gb2"]), plan_on(), asker)
     assert json.loads(run_dir.submission.read_text())["job_id"] == "41"
     with pytest.raises(NotResubmittedError, match="once already, without gb2"):
@@ -139,7 +166,7 @@ OBJECTIONS = {
 def test_some_runs_are_not_submitted_again(
     run_dir: RunDir, verdict: Verdict, executor: str, words: str
 ) -> None:
-    asker, asked = answering()
+    asker, asked = answering(TAKEN)
     with pytest.raises(NotResubmittedError) as error:
         again(run_dir, verdict, plan_on(executor), asker)
     assert words in str(error.value)
@@ -155,14 +182,13 @@ def test_a_run_started_by_hand_has_no_script_to_submit() -> None:
 @pytest.mark.parametrize("said", ["node", "topology"])
 def test_a_partition_too_small_without_the_node_is_said(run_dir: RunDir, said: str) -> None:
     text = f"sbatch: error: Batch job submission failed: Requested {said} configuration is not "
-    asker, _ = answering("", f"{text}available\n", 1)
+    asker, _ = answering(Said(1, "", f"{text}available\n"))
     with pytest.raises(NotResubmittedError) as error:
         again(run_dir, verdict_over(["gb2"]), plan_on(segment=4), asker)
     assert "cannot hold 4 nodes in segments of 4 without them" in str(error.value)
 
 
-@pytest.mark.parametrize("out", ["", "Submitted batch job 42\n", "sbatch: slow\n42\n"])
-def test_an_answer_that_is_no_job_id_is_no_new_job(run_dir: RunDir, out: str) -> None:
-    asker, _ = answering(out)
-    with pytest.raises(NotResubmittedError):
-        again(run_dir, verdict_over(["gb2"]), plan_on(), asker)
+@pytest.mark.parametrize("out", ["42\n", "42;cluster\n", "Welcome to 42 nodes\n42\n"])
+def test_the_jobs_id_is_found_beside_a_sites_greeting(run_dir: RunDir, out: str) -> None:
+    asker, _ = answering(Said(0, out))
+    assert again(run_dir, verdict_over(["gb2"]), plan_on(), asker) == "42"
