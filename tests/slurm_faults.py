@@ -109,6 +109,23 @@ def requeue_in_the_sweep(cluster: Cluster, folder: Path) -> Seen:
     return seen(run, began, said)
 
 
+def preempted_in_the_sweep(cluster: Cluster, folder: Path) -> Seen:
+    """A job of partition `urgent` takes the run's node for some seconds, once a point is written;
+    Slurm puts the run back and starts it again."""
+    run, said = launched(start_launcher(cluster, folder, *LONG, "cluster.partition=gb200"))
+    wait_word(run, '"event": "point"')
+    began = time.monotonic()
+    (node,) = json.loads(run.allocation.read_text())["nodes"]
+    watcher = command(cluster, "jobs", "wait", str(run.path), cwd=folder)
+    where = ("--partition=urgent", f"--nodelist={node['name']}", "--exclusive", "--time=2")
+    other = cluster.run("sbatch", "--parsable", *where, "--wrap", "sleep 3").strip()
+    until(run.outcome.exists, 240, "the preempted run ends", run)
+    said += watcher.communicate(timeout=60)[1]
+    assert watcher.returncode == 0, said
+    assert other not in cluster.run("squeue", "-h", "-o", "%i").split()
+    return seen(run, began, said)
+
+
 def cancel_and_resume(cluster: Cluster, folder: Path) -> Seen:
     """scancel once a point is written, then resume: a new job measures the rest."""
     run, said = launched(start_launcher(cluster, folder, *LONG))
@@ -182,3 +199,13 @@ def accounting_gone(cluster: Cluster, folder: Path) -> Seen:
         return seen(run, began, said)
     finally:
         cluster.start_accounting()
+
+
+def no_accounting(cluster: Cluster, folder: Path) -> Seen:
+    """A plain run on a cluster without any accounting, followed to its end and asked after it."""
+    began = time.monotonic()
+    run, said = launched(start_launcher(cluster, folder, *SHORT, "wait=true"))
+    asked = command(cluster, "jobs", "state", str(run.path), cwd=folder)
+    out, err = asked.communicate(timeout=60)
+    assert json.loads(out)["state"] == "completed", out + err
+    return seen(run, began, said + err)

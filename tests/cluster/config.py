@@ -61,7 +61,11 @@ def slurm_conf(spec: ClusterSpec, *, user: str, hostname: str, cgroups: bool) ->
         f"NodeName=node[1-{spec.nodes}] {_addresses(spec)} CPUs={spec.cpus} Sockets=2 "
         f"CoresPerSocket={spec.cpus // 2} ThreadsPerCore=1 RealMemory={spec.memory_mb} "
         f"Gres=gpu:gb200:{spec.gpus} State=UNKNOWN",
+        "PreemptType=preempt/partition_prio",
+        "PreemptMode=REQUEUE",
         "PartitionName=gb200 Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
+        # Its jobs take nodes from those of gb200, which go back into the queue.
+        "PartitionName=urgent Nodes=ALL MaxTime=60 DefaultTime=5 PriorityTier=2 PreemptMode=OFF",
     ]
     return "\n".join(lines) + "\n"
 

@@ -38,7 +38,7 @@ class EngineStage(Stage):
             text=True,
         )
         self.struck_at, self.before = 0.0, 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not (found := list(folder.glob("runs/*/events.jsonl"))):
             assert time.monotonic() < deadline, (folder / "launcher.log").read_text()
             time.sleep(0.2)

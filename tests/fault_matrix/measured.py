@@ -23,9 +23,9 @@ HEAD = """\
 Written by `python -m tests.fault_matrix` (`make matrix`), never by hand: each row struck a real
 run and was measured as it says. The quick rows run in the ordinary tests too. Noticing counts from
 the fault to the run's first word about it; its limit is 2 s for what ends, and the budget of the
-phase for what hangs. Cleaning counts from there until the driver is gone; its limit is 12 s.
-Survivors are looked for in the process table, of all nodes on Slurm. Points: kept, of those
-written before the fault.
+phase for what hangs. Cleaning counts from there until the driver is gone (on Slurm: until it has
+looked that nothing is left and written outcome.json); its limit is 12 s. Survivors are looked for
+in the process table, of all nodes on Slurm. Points: kept, of those written before the fault.
 
 """
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from tests import slurm_faults
 from tests.cluster import Cluster
 from tests.cluster.processes import kill as kill_processes
+from tests.cluster.spec import ClusterSpec
 from tests.fault_matrix.row import Row, Seen
 from tests.fault_matrix.slurm_stage import SlurmStage, submitted
 
@@ -45,9 +47,9 @@ def scancel(stage: SlurmStage) -> None:
     stage.cluster.run("scancel", stage.job)
 
 
-def scancel_in(phase: str) -> Callable[[Path], Seen]:
+def scancel_in(phase: str, *words: str) -> Callable[[Path], Seen]:
     def run(folder: Path) -> Seen:
-        stage = submitted(up(), folder, "+engine.options.start-s=6")
+        stage = submitted(up(), folder, *words)
         stage.wait_for(event="phase", phase=phase)
         scancel(stage)
         return stage.seen()
@@ -106,15 +108,38 @@ def controller_down_at_the_end(folder: Path) -> Seen:
         stage.cluster.start_controller()
 
 
-def of_slurm(do: Callable[[Cluster, Path], slurm_faults.Seen]) -> Callable[[Path], Seen]:
+@contextmanager
+def whole() -> Iterator[Cluster]:
+    """The cluster that the command has started."""
+    yield up()
+
+
+@contextmanager
+def without_accounting() -> Iterator[Cluster]:
+    """In its place a small one that keeps no accounts (accounting_storage/none)."""
+    usual = up()
+    usual.down()
+    small = Cluster(ClusterSpec(racks=1, rack_nodes=2, accounting=False))
+    try:
+        small.up()
+        yield small
+    finally:
+        small.down()
+        usual.up()
+
+
+def of_slurm(
+    do: Callable[[Cluster, Path], slurm_faults.Seen],
+    where: Callable[[], AbstractContextManager[Cluster]] = whole,
+) -> Callable[[Path], Seen]:
     """A fault of Slurm's own parts, from tests/slurm_faults.py; such a run goes on to its end."""
 
     def run(folder: Path) -> Seen:
-        found = do(up(), folder)
+        with where() as cluster:
+            found = do(cluster, folder)
         lines = [line for line in found.said.splitlines() if "slurm" in line.lower()]
-        more = f"{len(found.attempts)} attempt(s); " + " / ".join(lines[:2])
         return Seen(
-            said=more,
+            said=f"{len(found.attempts)} attempt(s); " + " / ".join(lines[:2]),
             status=found.outcome["status"],
             notice_s=None,
             clean_s=None,
@@ -235,12 +260,28 @@ ROWS = (
         says=("attempt(s)",),
     ),
     Row(
+        name="slurm-no-accounting",
+        fault="a cluster that keeps no accounts at all",
+        moment="always",
+        strike=of_slurm(slurm_faults.no_accounting, without_accounting),
+        status="completed",
+        says=("1 attempt(s)",),
+    ),
+    Row(
         name="slurm-requeue",
         fault="scontrol requeue",
         moment="the sweep",
         strike=of_slurm(slurm_faults.requeue_in_the_sweep),
         status="completed",
         says=("attempt(s)",),
+    ),
+    Row(
+        name="slurm-preempted",
+        fault="preempted by a job of a higher partition",
+        moment="the sweep",
+        strike=of_slurm(slurm_faults.preempted_in_the_sweep),
+        status="completed",
+        says=("2 attempt(s)",),
     ),
     Row(
         name="slurm-cancel-resume",
@@ -254,7 +295,7 @@ ROWS = (
         name="slurm-scancel-start",
         fault="scancel",
         moment="workers start",
-        strike=scancel_in("start"),
+        strike=scancel_in("start", "+engine.options.start-s=6"),
         status="cancelled",
         says=("cancelled: the driver received SIGTERM",),
     ),
@@ -267,6 +308,14 @@ ROWS = (
         says=("cancelled: the driver received SIGTERM",),
     ),
     Row(
+        name="slurm-scancel-canary",
+        fault="scancel",
+        moment="canary",
+        strike=scancel_in("canary", "canary.enabled=true"),
+        status="cancelled",
+        says=("cancelled: the driver received SIGTERM",),
+    ),
+    Row(
         name="slurm-scancel-point",
         fault="scancel",
         moment="second point",
@@ -274,6 +323,14 @@ ROWS = (
         status="cancelled",
         says=("cancelled: the driver received SIGTERM",),
         quick=True,
+    ),
+    Row(
+        name="slurm-scancel-accuracy",
+        fault="scancel",
+        moment="accuracy",
+        strike=scancel_in("accuracy", "accuracy=word_problems", "workload.concurrency=[8]"),
+        status="cancelled",
+        says=("cancelled: the driver received SIGTERM",),
     ),
     Row(
         name="slurm-graceful",

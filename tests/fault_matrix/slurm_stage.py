@@ -100,13 +100,13 @@ class SlurmStage:
         told = self.events()
         signs = [seconds(it) for it in told if it["event"] in SIGNS]
         torn = outcome["teardown"]
-        ended = next((seconds(it) for it in told if it["event"] == "outcome"), None)
+        ended = self.outcome.stat().st_mtime
         began = next((seconds(it) for it in told if it.get("phase") == "teardown"), None)
         return Seen(
             said=outcome["cause"],
             status=outcome["status"],
             notice_s=round(max(0.0, min(signs) - self.struck_at), 2) if signs else None,
-            clean_s=round(ended - began, 2) if ended and began and signs else None,
+            clean_s=round(ended - began, 2) if began and signs else None,
             survivors=[*torn["survivors"], *self.left()],
             points_kept=len(list((self.run / "points").glob("*.json"))),
             points_before=self.before,
