@@ -34,7 +34,7 @@ types: $(VENV)/ready
 floors: $(VENV)/ready
 	$(BIN)/lint-imports
 unit: $(VENV)/ready
-	$(BIN)/python -m pytest -m "not slurm and not engine"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slurm and not engine"
 
 slurm: $(VENV)/ready  ## on a real Slurm, 2 racks x 18 nodes x 4 GPUs (needs root, else skipped)
 	if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m tests.cluster install; fi
