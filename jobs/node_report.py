@@ -8,7 +8,13 @@ from typing import Any
 
 from jobs.allocation import Node
 from jobs.preflight.__main__ import BEGINS, REPORT
+from jobs.processes import CODE_DIR
 from jobs.records import RecordError, from_json
+
+NO_CODE = "No module named 'jobs'"
+"""Python's word on a node that does not see the folder with the code."""
+CLOSING = "Exited with exit code"
+"""srun's remark on a step that ended by itself: why it did stands before."""
 
 
 @dataclass(kw_only=True)
@@ -59,6 +65,11 @@ def read_report(text: str, label: str) -> NodeReport | str:
     """
     lines = [line for line in text.splitlines() if line.startswith(REPORT)]
     if not lines:
+        if NO_CODE in text:
+            return (
+                f"no report: the launcher's code is not in {CODE_DIR} there; a node-local folder "
+                "under the same path, or a file system that is not mounted"
+            )
         return f"no report; last said: {last_said(text)}"
     try:
         report = from_json(NodeReport, json.loads(lines[-1].removeprefix(REPORT)), "report")
@@ -71,7 +82,8 @@ def read_report(text: str, label: str) -> NodeReport | str:
 
 def last_said(text: str) -> str:
     """The last line of an output, where it hangs or why it ended."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    said = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in said if CLOSING not in line] or said
     if not lines:
         return "nothing at all"
     last = lines[-1].strip()[:300]

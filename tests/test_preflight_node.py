@@ -350,6 +350,17 @@ GARBAGE = {
     "nothing": ("", "no report; last said: nothing at all"),
     "hung": ("checking network\nchecking model files\n", "it was checking model files"),
     "an error": ("/usr/bin/python: No module named jobs\n", "No module named jobs"),
+    "srun's closing remark": (
+        "/usr/bin/python: out of memory\nsrun: error: gb1: task 0: Exited with exit code 1\n",
+        "last said: '/usr/bin/python: out of memory'",
+    ),
+    "srun's remark alone": ("srun: error: gb1: task 0: Exited with exit code 1\n", "exit code 1"),
+    "no code on that node": (
+        "/usr/bin/python: Error while finding module specification for 'jobs.preflight' "
+        "(ModuleNotFoundError: No module named 'jobs')\n"
+        "srun: error: gb1: task 0: Exited with exit code 1\n",
+        "the launcher's code is not in",
+    ),
     "torn": (f'{REPORT}{{"node": "gb1"', "garbage instead of a report"),
     "another shape": (f"{REPORT}[]", "garbage instead of a report"),
     "field missing": (f'{REPORT}{{"node": "gb1"}}', "'found' is missing"),

@@ -120,8 +120,8 @@ def test_three_faults_on_three_of_18_nodes_are_named_at_once(
     other = distribution(tmp_path / "other", "0.31.1+cpu")
     model = tmp_path / "model"
     model.mkdir()
-    for name in ("config.json", "tokenizer.json"):
-        (model / name).write_text("{}")
+    (model / "config.json").write_text('{"model_type": "llama"}')
+    (model / "tokenizer.json").write_text("{}")
     safetensors(model / "model.safetensors", 64)
     safetensors(tmp_path / "short.safetensors", 40)
     with ExitStack() as faults:
@@ -173,8 +173,10 @@ def test_a_node_with_another_folder_under_the_run_directorys_path_is_named(
     with covered(slurm_cluster, "node36", runs, local):
         # The last of two nodes: on the first, the driver itself would not find its run.
         outcome, _ = fail(slurm_cluster, tmp_path, *QUICK, "cluster.exclude='node[1-34]'")
-    assert "1 of 2 nodes not fit: shared directory: 1 node" in outcome["cause"]
-    assert "no folder under that path" in outcome["cause"]
+    # The code that runs is beside the runs, so the node has no program to say more with.
+    assert "1 of 2 nodes not fit: answer: 1 node" in outcome["cause"]
+    assert "node36  no report: the launcher's code is not in" in outcome["cause"]
+    assert "a node-local folder under the same path" in outcome["cause"]
 
 
 def test_a_run_goes_on_without_a_bad_node_in_the_same_directory(

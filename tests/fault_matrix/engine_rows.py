@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -44,6 +45,15 @@ class EngineStage(Stage):
             time.sleep(0.2)
         self.run_dir = RunDir(found[0].parent)
         (self.run_dir.path / "driver.log").symlink_to(folder / "launcher.log")
+
+    def ended(self, within_s: float) -> float:
+        """When the run's driver was gone: the launcher goes on to its table."""
+        pid = json.loads(self.run_dir.allocation.read_text())["driver_pid"]
+        deadline = time.monotonic() + within_s
+        while pid in living() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert pid not in living(), self.run_dir.events.read_text()[-2000:]
+        return min(time.time(), super().ended(within_s))
 
     def core(self, step: str) -> int:
         """The engine core's pid, a child of the API server that the step is."""

@@ -78,8 +78,7 @@ class Stage:
 
     def seen(self, within_s: float = 60.0) -> Seen:
         """What the run did about it, once its driver has ended."""
-        self.driver.wait(timeout=within_s)
-        ended_at = time.time()
+        ended_at = self.ended(within_s)
         told = events(self.run_dir)
         outcome = json.loads(self.run_dir.outcome.read_text())
         signs = [seconds(it) for it in told if it["event"] in SIGNS]
@@ -93,6 +92,11 @@ class Stage:
             points_kept=len(list(self.run_dir.points.glob("*.json"))),
             points_before=self.before,
         )
+
+    def ended(self, within_s: float) -> float:
+        """When the run's driver was gone."""
+        self.driver.wait(timeout=within_s)
+        return time.time()
 
     def _after_strike(self, signs: list[float]) -> float | None:
         """From the fault to the first word; None where the run was made with its fault."""
