@@ -35,7 +35,7 @@ from jobs.rendezvous import (
 )
 from jobs.resubmit import NotResubmittedError, resubmit
 from jobs.run_spec import RunSpec
-from jobs.slurm_steps import SlurmSteps, troubled_nodes
+from jobs.slurm_steps import SlurmSteps, own_step, troubled_nodes
 from jobs.store import RunDir, write_json, write_text
 from jobs.supervisor import Supervisor, Surroundings, Watched
 from jobs.tokens import token_values
@@ -264,7 +264,7 @@ class Job:
         if self.supervisor is None:
             return Teardown(looked_at="nothing was started")
         job_id = self.allocation.job_id if self.allocation else None
-        slurm = SlurmSteps(job_id) if job_id else None
+        slurm = SlurmSteps(job_id, own_step(self.environ)) if job_id else None
         return await self.supervisor.stop_all(self.run.plan.budgets.teardown_s, slurm)
 
 

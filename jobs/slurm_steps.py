@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.allocation import Ask, ask
 from jobs.errors import JobError
 
 NUMBERED = re.compile(r"^\d+\.\d+$")
+SPECIAL_STEPS = 0xFFFFFFF0
+"""From here on step numbers mean batch, extern, interactive (Slurm 24.11: slurm/slurm.h)."""
 ANSWER_S = 1.5
 """The controller answers in milliseconds or is in trouble; the tear-down cannot wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmSteps:
-    """All numbered steps of one job; the batch step, which is this driver, is never meant."""
+    """All numbered steps of one job; the step in which this driver runs is never meant.
+
+    That is the batch step, or `own` where somebody started the driver with srun.
+    """
 
     job_id: str
+    own: str | None = None
     asker: Ask = ask
 
     async def terminate(self) -> bool:
@@ -29,6 +35,10 @@ class SlurmSteps:
         id reaches all steps and not the batch step, and the steps' tasks get their time to end.
         A TERM to srun instead would make it KILL its step at once.
         """
+        if self.own is not None:
+            steps = await self.living()
+            told = steps and await self._tell("scancel", "--signal=TERM", *steps)
+            return bool(told) or steps == []
         return await self._tell("scancel", "--signal=TERM", self.job_id)
 
     async def kill(self) -> bool:
@@ -44,7 +54,7 @@ class SlurmSteps:
                 answer = await self.asker(command)
         except (JobError, TimeoutError):
             return None
-        return [word for word in answer.split() if NUMBERED.match(word)]
+        return [it for it in answer.split() if NUMBERED.match(it) and it != self.own]
 
     async def _tell(self, *command: str) -> bool:
         try:
@@ -53,6 +63,14 @@ class SlurmSteps:
         except (JobError, TimeoutError):
             return False
         return True
+
+
+def own_step(environ: Mapping[str, str]) -> str | None:
+    """The numbered step that this process runs in, like 77.0; None in a batch script."""
+    job, step = environ.get("SLURM_JOB_ID", ""), environ.get("SLURM_STEP_ID", "")
+    if not step.isdecimal() or int(step) >= SPECIAL_STEPS:
+        return None
+    return f"{job}.{step}"
 
 
 NODE = re.compile(r"NodeName=(\S+).*? State=(\S+)(?:.*? Reason=(.*?)(?: \[|$))?")

@@ -166,16 +166,32 @@ def test_sigterm_near_the_jobs_end_is_a_time_out(tmp_path: Path, slurm: Path) ->
     assert left_over(run_dir) == []
 
 
-def test_deaf_steps_are_killed_by_their_step_ids_and_never_the_whole_job(
-    tmp_path: Path, slurm: Path
-) -> None:
+def deaf_run(folder: Path) -> RunDir:
     document = pair_run(points=())
     plan = document["plan"]
     plan["executor"] = "slurm"
     for worker in plan["workers"]:
         deaf = "import signal,time; signal.signal(15, signal.SIG_IGN); print(1); time.sleep(99)"
         worker["command"] = ["srun", "--overlap", PYTHON, "-c", deaf]
-    run_dir = make_run(tmp_path / "run", document)
+    return make_run(folder, document)
+
+
+def test_a_driver_that_srun_started_leaves_its_own_step_alone(tmp_path: Path, slurm: Path) -> None:
+    run_dir = deaf_run(tmp_path / "run")
+    driver = start(run_dir, slurm, SLURM_STEP_ID="0")
+    wait_for_event(run_dir, event="start_up", step="decode0")
+    driver.send_signal(signal.SIGTERM)
+    assert driver.wait(timeout=20) == 1
+    asked = (slurm / "scancel.args").read_text().splitlines()
+    assert set(asked) == {"--signal=TERM 77.1", "--signal=KILL 77.1"}
+    assert outcome(run_dir)["teardown"]["survivors"] == ["step 77.1"]
+    assert left_over(run_dir) == []
+
+
+def test_deaf_steps_are_killed_by_their_step_ids_and_never_the_whole_job(
+    tmp_path: Path, slurm: Path
+) -> None:
+    run_dir = deaf_run(tmp_path / "run")
     driver = start(run_dir, slurm)
     wait_for_event(run_dir, event="start_up", step="decode0")
     driver.send_signal(signal.SIGTERM)
