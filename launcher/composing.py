@@ -16,6 +16,7 @@ from hydra import compose, initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -91,10 +92,14 @@ class Composer:
 
     def __init__(self) -> None:
         self._bases: dict[tuple[str, ...], bytes] = {}
+        self._parsed: dict[str, Override] = {}
 
     def combination(self, words: Sequence[str]) -> Combination:
         """One combination of a sweep; raises what Hydra and OmegaConf raise."""
-        parsed = OverridesParser.create().parse_overrides(list(words))
+        for word in words:
+            if word not in self._parsed:
+                self._parsed[word] = OverridesParser.create().parse_override(word)
+        parsed = [self._parsed[word] for word in words]
         chosen = [
             override
             for override in parsed
@@ -135,12 +140,13 @@ def _collect(config: DictConfig) -> None:
 
 def typed(config: DictConfig) -> LaunchConfig:
     """The composed configuration as typed values; open `???` are named all at once."""
-    missing = sorted(open_keys(config))
+    plain: Any = OmegaConf.to_container(config, resolve=False)
+    missing = sorted(open_keys(config)) if "???" in _texts(plain) else []
     if missing:
         raise PlanError(
             f"{key} is not set (???): give it a value, as in {key}=..." for key in missing
         )
-    unknown = unknown_keys(config, LaunchConfig)
+    unknown = unknown_keys(plain, LaunchConfig)
     if unknown:
         raise PlanError(
             f"{key}: unknown key; nearest valid keys: {nearest(key)}" for key in unknown
@@ -149,3 +155,11 @@ def typed(config: DictConfig) -> LaunchConfig:
     if not isinstance(made, LaunchConfig):
         raise LauncherError("conf/config.yaml: its defaults list must start with launch_schema")
     return made
+
+
+def _texts(value: Any) -> set[str]:
+    """Every text in a plain tree."""
+    if isinstance(value, str):
+        return {value}
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return set().union(*(_texts(item) for item in inner))

@@ -223,7 +223,7 @@ def _submit_slurm(
     plan, placement, run_dir, around = order.plan, order.placement, order.run_dir, order.around
     seal = _seal_of(order, document)
     for variable in clean_slurm_environment(dict(os.environ)):
-        del os.environ[variable]
+        os.environ.pop(variable, None)  # another thread of a sweep may have done it
     try:
         (run_dir / "submitit").mkdir(mode=0o700, exist_ok=True)
         executor = submitit.SlurmExecutor(folder=run_dir / "submitit")

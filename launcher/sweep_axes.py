@@ -16,7 +16,7 @@ from launcher.errors import LauncherError
 
 ZIP = "sweep.zip"
 LISTS = frozenset({"workload.concurrency"})
-"""Keys whose value is a list: an axis of bare numbers is one of lists of one."""
+"""Keys whose value is a list: in a sweep a bare number is a list of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,9 @@ def zip_value(value: Any) -> tuple[tuple[str, ...], ...]:
 
 def _words(override: Override) -> tuple[str, ...]:
     if not override.is_sweep_override():
+        value = override.value()
+        if override.key_or_group in LISTS and isinstance(value, int):
+            return (f"{override.get_key_element()}=[{value}]",)
         return (str(override.input_line),)
     if not override.is_discrete_sweep():
         raise HydraException(

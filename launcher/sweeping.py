@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ from launcher.sweep_record import Asked, SweepRecord, summary
 from launcher.table_job import submit_table, write_tables
 
 WRONG = (PlanError, HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError)
+THREADS = 4
+"""sbatch calls under way at once: jobs keep their order but for neighbours."""
 ONE_ONLY = ("dry_run", "wait", "check", "allow_dirty", "cluster.executor", "cluster.results_dir")
 """Keys that speak of the whole sweep."""
 
@@ -314,10 +317,12 @@ def _all_at_once(handing: Submission, around: Surroundings, config: LaunchConfig
     """On Slurm: every job handed over, whatever became of the others, and the table job after."""
     record, taken = handing.record, []
     try:
-        for place in range(len(record.asked)):
-            one = handing.one(place)
-            if one is not None:
-                taken.append((place, one))
+        # Lanes need the ids of earlier jobs; without them sbatch's answers are waited for together.
+        threads = 1 if record.settings.max_jobs else THREADS
+        with ThreadPoolExecutor(threads) as pool:
+            for place, one in enumerate(pool.map(handing.one, range(len(record.asked)))):
+                if one is not None:
+                    taken.append((place, one))
         if config.sweep.table and taken:
             ids = [one.job_id for _, one in taken]
             record.table_job, record.table_error = submit_table(record.path, config, around, ids)
