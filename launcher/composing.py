@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from launcher.errors import LauncherError, PlanError
+from launcher.kinds import ill_lists
 from launcher.mistakes import nearest, open_keys, unknown_keys
 from launcher.schema import LaunchConfig
 from launcher.sweep_axes import Axes, read_axes, zip_value
@@ -154,6 +155,8 @@ def typed(config: DictConfig) -> LaunchConfig:
     made = OmegaConf.to_object(config)
     if not isinstance(made, LaunchConfig):
         raise LauncherError("conf/config.yaml: its defaults list must start with launch_schema")
+    if ill := [problem for _, problem in ill_lists(made)]:
+        raise PlanError(ill)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from hydra import initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
+from launcher.conf_files import dotted, leaves
 from launcher.errors import LauncherError
 from launcher.model_files import fill_facts
 from launcher.schema import LaunchConfig
@@ -110,18 +112,33 @@ def placed(
     problems: Iterable[str], overrides: Sequence[str], labels: Mapping[str, str], conf_dir: Path
 ) -> list[str]:
     """Problems of a configuration that composed, with the override or the file of each value."""
-    origins = {word.split("=", 1)[0].lstrip("+~"): f"override {word}" for word in overrides}
+    words = {word.split("=", 1)[0].lstrip("+~"): word for word in overrides}
     told = []
     for text in problems:
         key = _key(text)
-        group, _, rest = key.partition(".")
+        group = key.partition(".")[0]
         path = conf_dir / group / f"{labels.get(group, '')}.yaml"
-        if rest and key not in origins and path.is_file():
-            first = re.escape(rest.split(".", 1)[0])
-            if re.search(rf"^{first}:", path.read_text(encoding="utf-8"), re.MULTILINE):
-                origins[key] = f"{conf_dir.name}/{group}/{path.name}"
+        origins = {name: f"override {word}" for name, word in words.items()}
+        shown = f"{conf_dir.name}/{group}/{path.name}"
+        above = _nearest(key, words)
+        new = above and key[len(above) + 1 :].partition(".")[0] in words[above].partition("=")[2]
+        if key and not new and path.is_file() and key in _keys_of(path, group):
+            origins[key] = shown
         told.append(_placed(text, origins))
     return list(dict.fromkeys(told))
+
+
+def _nearest(key: str, names: Iterable[str]) -> str:
+    """The longest of dotted names that is `key` or above it, "" where none is."""
+    return max((name for name in names if f"{key}.".startswith(f"{name}.")), key=len, default="")
+
+
+@functools.cache
+def _keys_of(path: Path, group: str) -> frozenset[str]:
+    """Every dotted key of a file that composed."""
+    return frozenset(
+        key for leaf in leaves(path, group, "") for key in dotted(leaf.value, leaf.key)
+    )
 
 
 def _key(text: str) -> str:

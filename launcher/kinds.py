@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import types
 import typing
+from collections.abc import Iterator
 from typing import Any
 
 from launcher.plan import ROLE_ORDER
@@ -66,3 +67,23 @@ def stand_in(hint: Any) -> Any:
     if typing.get_origin(hint) is dict or dataclasses.is_dataclass(hint):
         return {}
     return _STAND_INS.get(hint)
+
+
+def ill_lists(config: LaunchConfig) -> Iterator[tuple[str, str]]:
+    """(key, problem) of lists with items of another kind: OmegaConf takes lists inside lists."""
+    for key, hint in hints().items():
+        if typing.get_origin(hint) is not list or key.startswith("topology.roles."):
+            continue
+        value: Any = config
+        for part in key.split("."):
+            value = getattr(value, part)
+        kind = typing.get_args(hint)[0]
+        if any(not isinstance(item, kind) or isinstance(item, bool) for item in value):
+            yield key, f"{key}={value}: allowed: {expected(hint)}"
+
+
+def free_value(key: str) -> Any:
+    """The type of the values under a key where any name may be added; None for other keys."""
+    parent = key.rpartition(".")[0]
+    hint = hints().get(parent)
+    return typing.get_args(hint)[1] if typing.get_origin(hint) is dict else None

@@ -30,6 +30,13 @@ OWNED_ROUTER = frozenset(
 )
 ROUTER_POLICIES = ("round_robin", "random", "power_of_two", "consistent_hash", "cache_aware")
 DAY_S = 86400.0
+COUNTED_FACTS = (
+    *("layers", "hidden_size", "attention_heads", "kv_heads", "head_dim", "max_position"),
+    *("gdn_value_heads", "gdn_key_heads", "gdn_head_dim", "gdn_conv_kernel"),
+    *("experts", "experts_per_token", "moe_intermediate_size"),
+)
+"""Numbers of a model that are 1 or more, or null where the model has no such part."""
+FACTS_THAT_MAY_BE_NONE = ("attention_layers", "gdn_layers", "shared_experts", "mtp_layers")
 NUMBERS: tuple[tuple[str, float, float], ...] = (
     *(
         (f"cluster.budgets.{key}", 1, 30 * DAY_S)
@@ -54,6 +61,10 @@ NUMBERS: tuple[tuple[str, float, float], ...] = (
     ("cluster.preflight.max_gpu_used_gb", 0, 1e3),
     ("cluster.preflight.min_free_memory_gb", 0, 1e5),
     ("cluster.ports.internal", 1024, 65000),
+    *((f"model.facts.{key}", 1, 1e8) for key in COUNTED_FACTS),
+    *((f"model.facts.{key}", 0, 1e8) for key in FACTS_THAT_MAY_BE_NONE),
+    *((f"model.facts.{key}_params", 0, 1e15) for key in ("expert", "other")),
+    *((f"model.facts.{key}_bytes_per_param", 0.01, 16) for key in ("expert", "other")),
     ("workload.isl", 1, 1e8),
     ("workload.osl", 1, 1e8),
     ("workload.prompts_per_concurrency", 1e-6, 1e6),
@@ -116,10 +127,15 @@ def numbers(config: LaunchConfig) -> Iterator[str]:
         if value is None:
             continue
         if not math.isfinite(value) or not low <= value <= high:
-            yield f"{where}={value}: allowed: {low:g} to {high:g}"
+            yield f"{where}={value}: allowed: {_shown(low)} to {_shown(high)}"
     yield from _counts(config)
     if not RELEASE.fullmatch(config.engine.release):
         yield f"engine.release={config.engine.release!r}: allowed: X.Y.Z, as in 0.33.0"
+
+
+def _shown(bound: float) -> str:
+    """1e8 as 100000000, 1e-6 as it is."""
+    return str(int(bound)) if float(bound).is_integer() else f"{bound:g}"
 
 
 def _counts(config: LaunchConfig) -> Iterator[str]:

@@ -131,8 +131,8 @@ def _unknown_override(match: re.Match[str], text: str, conf_dir: Path) -> str:
     home = next((name for name in free if key.startswith(f"{name}.")), None)
     if home is not None:
         return (
-            f"override {key}: there is no such entry yet under {home}, where any name may be "
-            f"added: write +{key}=..."
+            f"override {key}: it brings a name that is not there yet; any name may be added under "
+            f"{home}, with a plus in front: write +{key}=..."
         )
     return f"override {key}: unknown key; nearest valid keys: {nearest(key)}"
 
@@ -177,7 +177,15 @@ def _there_already(match: re.Match[str], _: str, __: Path) -> str:
     return f"override +{key}=...: the key has a value already: write it without the +"
 
 
+def _no_mapping(match: re.Match[str], _: str, __: Path) -> str:
+    return f"override {match.group(1)}: allowed: a mapping, as in {match.group(2)}={{name:value}}"
+
+
 _ANSWERS = (
+    (
+        r"Error merging override ((?:\+{1,2})?([\w.-]+)=[^\n]*)\n.*Cannot merge DictConfig",
+        _no_mapping,
+    ),
     (r"An item is already at '([\w.-]+)'", _there_already),
     (r"Could not override '([\w.@/-]+)'\.\s*No match in the defaults list", _no_group),
     (r"Could not override '([\w.@/-]+)'", _unknown_override),

@@ -99,7 +99,7 @@ def _kv_events(process: WorkerProcess) -> list[tuple[int, str]]:
     entries: list[tuple[int, str]] = []
     for key, default in (("endpoint", "tcp://*:5557"), ("replay_endpoint", "")):
         port = str(config.get(key) or default).rpartition(":")[2]
-        if port.isdigit():
+        if port.isascii() and port.isdigit():
             entries += [
                 (int(port) + rank, f"kv events {key} rank {rank}") for rank in process.dp_ranks
             ]

@@ -40,7 +40,7 @@ def smaller_segments(placement: Placement, size: int) -> list[int]:
 
 
 def _explicit(setting: str, nodes: int, domain: int) -> int:
-    if not setting.isdigit() or int(setting) < 1:
+    if not (setting.isascii() and setting.isdigit()) or int(setting) < 1:
         raise LauncherError(
             f"cluster.segment={setting!r}: allowed: auto, off, or a number of nodes"
         )

@@ -41,7 +41,8 @@ def settle_paths(config: LaunchConfig) -> None:
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
+    """Empty text, which names no folder, stays empty: a rule refuses it."""
+    return path and str(Path(path).expanduser().absolute())
 
 
 def site_problems(config: LaunchConfig, around: Surroundings) -> Iterator[str]:

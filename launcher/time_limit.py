@@ -51,7 +51,7 @@ def time_limit(config: LaunchConfig) -> Iterator[str]:
 
 def _bare_number(text: str) -> str:
     """Both readings of a number without colons, as the end of an error."""
-    if not text.isdigit() or int(text) >= DAY_S * 30:
+    if not (text.isascii() and text.isdigit()) or int(text) >= DAY_S * 30:
         return ""
     minutes, sexagesimal = clock(int(text) * 60), clock(int(text))
     return (

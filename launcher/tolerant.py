@@ -18,12 +18,12 @@ import yaml
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
 from launcher.conf_files import chosen_files, dotted, leaves, open_in
-from launcher.kinds import expected, hints, stand_in
+from launcher.kinds import expected, free_value, hints, ill_lists, stand_in
 from launcher.mistakes import OVERRIDE_HELP, explain, nearest, open_keys, unknown_keys
 from launcher.schema import LaunchConfig, RoleConfig
 
@@ -73,10 +73,24 @@ def compose_tolerantly(words: Sequence[str], conf_dir: Path) -> Tolerant:
     _settle_open(config, made, open_values)
     try:
         typed: Any = OmegaConf.to_object(config)
-        made.config = typed
+        made.config = _without_ill_lists(typed, made)
     except LIBRARY_ERRORS as error:
         made.problems.append(explain(error, conf_dir))
     return made
+
+
+def _without_ill_lists(config: LaunchConfig, made: Tolerant) -> LaunchConfig:
+    """Lists with items of another kind told and filled."""
+    known = hints()
+    for key, problem in ill_lists(config):
+        made.problems.append(problem)
+        made.told.add(key)
+        node: Any = config
+        *path, name = key.split(".")
+        for part in path:
+            node = getattr(node, part)
+        setattr(node, name, stand_in(known[key]))
+    return config
 
 
 def _parsed(words: Sequence[str], made: Tolerant) -> Iterator[Override]:
@@ -88,7 +102,10 @@ def _parsed(words: Sequence[str], made: Tolerant) -> Iterator[Override]:
     ]
     for word in words:
         try:
-            yield parser.parse_override(word)
+            override = parser.parse_override(word)
+            if not override.key_or_group:
+                raise OverrideParseException(word, f"no key before the = of '{word}'")
+            yield override
         except HydraException as error:
             said = str(error).splitlines()[0]
             made.problems.append(f"override {word}: cannot be read: {said}; {OVERRIDE_HELP}")
@@ -197,12 +214,24 @@ def _lay_override(
     conf_dir: Path,
 ) -> None:
     key, known = override.key_or_group, hints()
+    role = ROLE.match(key)
+    if override.is_add() and role and role.group(1) not in config.topology.roles:
+        made.problems.append(
+            f"override {override.input_line}: the topology has no role {role.group(1)}, only "
+            f"{', '.join(map(str, config.topology.roles))}; other roles need a file of "
+            "conf/topology"
+        )
+        made.told.add(key)
+        return
     try:
         ConfigLoaderImpl._apply_overrides_to_config([override], config)
     except LIBRARY_ERRORS as error:
         plain = not (override.is_add() or override.is_delete() or override.package)
         if plain and key in known:
             allowed = expected(known[key])
+            made.problems.append(f"override {override.input_line}: allowed: {allowed}")
+        elif free_value(key) not in (None, Any) and _new_or_plain(override, config):
+            allowed = expected(free_value(key))
             made.problems.append(f"override {override.input_line}: allowed: {allowed}")
         else:
             made.problems.append(explain(error, conf_dir))
@@ -212,6 +241,12 @@ def _lay_override(
         made.origins[name] = f"override {override.input_line}"
     for name in [name for name in open_values if name == key or name.startswith(f"{key}.")]:
         del open_values[name]
+
+
+def _new_or_plain(override: Override, config: DictConfig) -> bool:
+    """Whether a refused override could stand where it is written, were its value another."""
+    there = OmegaConf.select(config, override.key_or_group, throw_on_missing=False) is not None
+    return there != override.is_add() and not override.is_delete()
 
 
 def _drop_unknown(config: DictConfig, made: Tolerant) -> None:

@@ -171,9 +171,12 @@ def site(config: LaunchConfig) -> Iterator[str]:
         for key in ("account", "partition", "qos", "reservation", "exclude", "dependency")
     }
     texts |= {"name": config.name, "model.served_name": config.model.served_name}
+    texts |= {"model.path": config.model.path, "cluster.results_dir": cluster.results_dir}
     texts |= {"cluster.container.image": cluster.container.image}
     for key, value in texts.items():
-        if value in BOOLEANS or value == "":
+        if value == "":
+            yield f"{key} is empty; give it a text, or leave it out"
+        elif value in BOOLEANS:
             yield (
                 f"{key}={value}: meant as text? put it in quotes (YAML reads on, off, "
                 "yes and no as booleans)"
@@ -221,7 +224,7 @@ def engine_rules(config: LaunchConfig) -> Iterator[str]:
 
 def segment_has_effect(config: LaunchConfig) -> Iterator[str]:
     """A segment as large as the job or larger asks the scheduler for nothing."""
-    if not config.cluster.segment.isdigit():
+    if not (config.cluster.segment.isascii() and config.cluster.segment.isdigit()):
         return
     nodes = place(build_plan(config)).nodes
     if int(config.cluster.segment) > nodes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from launcher.engines.base import DERIVED
+from launcher.engines.vllm_bounds import bound_problems
 from launcher.engines.vllm_defaults import changed_defaults
 from launcher.engines.vllm_env import env_advice, env_problems
 from launcher.engines.vllm_flags import deprecated, flag_problems, owned_alias
@@ -41,6 +42,7 @@ def table_advice(config: LaunchConfig, owned: frozenset[str]) -> Iterator[str]:
 
 def _by_table(config: LaunchConfig, table: Table, owned: frozenset[str]) -> Iterator[str]:
     yield from flag_problems(config, table, owned)
+    yield from bound_problems(config, table)
     yield from transfer_problems(config, table)
     yield from env_problems(config, table)
 

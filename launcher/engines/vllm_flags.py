@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.options.layers import FORM, Written, all_layers, entries, merged
+from launcher.options.layers import FORM, Written, all_layers, dashed, entries, merged
 from launcher.options.table import Spec, Table, near
 from launcher.options.values import allowed, field_refusals, json_value, refusal
 from launcher.schema import LaunchConfig
@@ -38,6 +39,23 @@ def resolved(table: Table, name: str) -> Flag | None:
     return None
 
 
+def canonical(table: Table, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags under the options they mean: `no-x: true` as `x: false`, a second name as the first.
+
+    What the release does not know keeps its name; the order is kept.
+    """
+    found: dict[str, Any] = {}
+    for raw, value in flags.items():
+        name = dashed(raw)
+        flag = resolved(table, name)
+        off = flag is not None and flag.spec is INVERSE
+        if flag is None or (off and not isinstance(value, bool)):
+            found[name] = value
+        else:
+            found[flag.canonical] = (not value) if off else value
+    return found
+
+
 def owned_alias(table: Table, name: str, owned: frozenset[str]) -> str:
     """The launcher's own flag that an unusual spelling means: dp, PORT, -tp, host.x; else ""."""
     bare = name.lstrip("-").lower().partition(".")[0]
@@ -63,6 +81,11 @@ def name_problem(table: Table, entry: Written) -> str:
     if name.startswith("no-") and positive is not None:
         takes = allowed(positive.spec)
         return f"{told}: {positive.canonical} is no switch and has no --no- form; it takes {takes}"
+    if re.fullmatch("O[0-9]?", name):
+        level = name[1:] or entry.value
+        return (
+            f"{told}: -O is the short form of optimization-level, write optimization-level={level}"
+        )
     elsewhere = table.elsewhere("flags", name)
     full = [known for known in names if known.startswith(name)]
     if elsewhere:

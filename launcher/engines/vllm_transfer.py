@@ -31,19 +31,25 @@ def transfer_problems(config: LaunchConfig, table: Table) -> Iterator[str]:
             continue
         value = _mapping(entry)
         if value is None:
-            if entry.value not in ("", "None"):
+            told = _json(entry.value)  # what is no JSON at all is told with the other flags
+            if told is not None and not isinstance(told, bool):
                 yield f"{entry.where}={entry.value!r}: allowed: a mapping (JSON)"
             continue
         yield from _placed(config, role, entry, value, table)
 
 
+def _json(value: Any) -> Any:
+    """What JSON text says; None for other text, anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json_value(value)
+    except ValueError:
+        return None
+
+
 def _mapping(entry: Written) -> Mapping[str, Any] | None:
-    value = entry.value
-    if isinstance(value, str):
-        try:
-            value = json_value(value)
-        except ValueError:
-            return None
+    value = _json(entry.value)
     return value if isinstance(value, Mapping) else None
 
 

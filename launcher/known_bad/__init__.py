@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.known_bad import engine, hybrid, network, parallel, transfer
+from launcher.known_bad import engine, hybrid, network, nixl, parallel, transfer
 from launcher.known_bad.entry import KnownBad
 from launcher.known_bad.view import View
 from launcher.schema import LaunchConfig
 
 KNOWN_BAD: tuple[KnownBad, ...] = (
     *transfer.ENTRIES,
+    *nixl.ENTRIES,
     *hybrid.ENTRIES,
     *engine.ENTRIES,
     *parallel.ENTRIES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from launcher.known_bad.entry import KnownBad
@@ -47,15 +48,27 @@ def _cumem_alone(view: View) -> Iterator[str]:
 
 
 def _gloo_exclusion(view: View) -> Iterator[str]:
-    if view.env.get("GLOO_SOCKET_IFNAME", "").startswith("^"):
-        yield f"{view.at_env('GLOO_SOCKET_IFNAME')}: Gloo takes device names only (^ is NCCL's)"
+    for name in view.env.get("GLOO_SOCKET_IFNAME", "").split(","):
+        if not re.fullmatch(r"[\w.:@-]*", name):
+            yield (
+                f"{view.at_env('GLOO_SOCKET_IFNAME')}: Gloo takes device names only (^ and = are "
+                "NCCL's, and blanks count)"
+            )
+            return
+
+
+def _devices(value: str) -> list[str]:
+    """The devices that a list names, "" for one that leaves devices out (NCCL's ^)."""
+    if value.startswith("^"):
+        return []
+    return [name.strip().partition(":")[0] for name in value.lstrip("=").split(",")]
 
 
 def _loopback(view: View) -> Iterator[str]:
     if not view.slurm or view.placement.nodes < 2:
         return
     for name in INTERFACES:
-        if view.env.get(name, "") in ("lo", "lo0"):
+        if any(device in ("lo", "lo0") for device in _devices(view.env.get(name, ""))):
             yield (
                 f"{view.at_env(name)}: the loopback device does not reach the other "
                 f"{view.placement.nodes - 1} nodes"
@@ -63,10 +76,10 @@ def _loopback(view: View) -> Iterator[str]:
 
 
 def _no_interface(view: View) -> Iterator[str]:
-    if view.slurm and "GLOO_SOCKET_IFNAME" not in view.env:
+    if view.slurm and not view.env.get("GLOO_SOCKET_IFNAME"):
         for role in view.spread():
             yield (
-                "cluster.env.GLOO_SOCKET_IFNAME=null: an endpoint of "
+                f"{view.at_env('GLOO_SOCKET_IFNAME', 'cluster')}: an endpoint of "
                 f"{role.name} covers several nodes, and Gloo takes the device its host name "
                 "resolves to, on many nodes the loopback device"
             )
@@ -153,7 +166,7 @@ ENTRIES = (
         check=_gloo_exclusion,
         remedy="name the device that reaches the other nodes",
         reference="vllm#7074; aws-do-eks#50",
-        example=("+cluster.env.GLOO_SOCKET_IFNAME='^lo'",),
+        example=("+cluster.env.GLOO_SOCKET_IFNAME='=eth0'",),
         near_miss=("+cluster.env.NCCL_SOCKET_IFNAME='^lo'",),
     ),
     KnownBad(

@@ -52,7 +52,9 @@ def _uneven_eplb(view: View) -> Iterator[str]:
         if experts is None or role.flags.get("enable-eplb") is not True or _ep(role) <= 1:
             continue
         spare = role.nested("eplb-config", "num_redundant_experts") or 0
-        total = experts + int(spare)
+        if not isinstance(spare, int):
+            continue
+        total = experts + spare
         if total % _ep(role):
             yield (
                 f"{role.at('enable-eplb')}: {experts} + {spare} redundant experts over EP "

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.known_bad.entry import KnownBad
 from launcher.known_bad.view import RoleView, View
+from launcher.options.values import plain_text
 
 HASH = "vLLM 0.33.0 distributed/kv_transfer/kv_connector/v1/nixl/metadata.py, compatibility hash"
 WORKER = "vLLM 0.33.0 distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py"
 
 
+SAME_DTYPE = {"half": "float16", "float": "float32"}
+"""vLLM 0.33.0 config/model.py:2317, _STR_DTYPE_TO_TORCH_DTYPE."""
+
+
 def _effective(view: View, role: RoleView, flag: str) -> Any:
+    """A flag's value as text, `auto` as the model has it, mappings as they are."""
     value = role.flags.get(flag, "auto")
+    if isinstance(value, Mapping):
+        return value
+    value = plain_text(value)
     if flag == "mamba-ssm-cache-dtype" and value == "auto":
         return view.facts.ssm_dtype or "auto"
+    if flag in ("dtype", "mamba-cache-dtype"):
+        value = SAME_DTYPE.get(value, value)
+        if flag == "mamba-cache-dtype" and value == "auto":
+            return _effective(view, role, "dtype")
+        return (view.facts.dtype or "auto") if value == "auto" else value
     return value
 
 
@@ -58,7 +72,9 @@ def _role_swapped(view: View) -> Iterator[str]:
 
 def _no_connector(view: View) -> Iterator[str]:
     for role in view.pair or ():
-        if not role.transfer.get("kv_connector"):
+        written = role.flags.get("kv-transfer-config")
+        no_form = not isinstance(written, Mapping) and written not in (None, "", "None")
+        if not (role.transfer.get("kv_connector") or no_form):  # a wrong form is told elsewhere
             yield (
                 f"{role.at('kv-transfer-config')}: prefill and decode are apart and {role.name} "
                 "has no KV connector"

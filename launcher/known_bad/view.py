@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from launcher.engines.vllm import configured_env
+from launcher.engines.vllm_flags import canonical
 from launcher.flags import merge_flags
-from launcher.options.table import numbers
+from launcher.options.layers import dashed, flag_layers
+from launcher.options.table import Table, numbers, vllm_table
 from launcher.placement import Placement, place
 from launcher.plan import ROLE_ORDER, LaunchPlan, build_plan
 from launcher.schema import LaunchConfig, ModelFacts, RoleConfig
@@ -27,21 +29,29 @@ class RoleView:
     flags: Mapping[str, Any]
     layers: tuple[tuple[str, Mapping[str, Any]], ...]
     """(key of the layer, its flags), the last to be applied first."""
+    table: Table
+    """What the release's flags are called."""
 
     def at(self, flag: str, value: Any = None) -> str:
-        """`flags.all.x=value`: the flag at the layer that decides it, or at the role's own."""
-        head = flag.split(".", 1)[0]
-        home = next(
-            (
-                f"{where}.{name}{flag[len(head) :]}"
-                for where, flags in self.layers
-                for name in flags
-                if name.replace("_", "-") == head
-            ),
-            f"flags.roles.{self.name}.{flag}",
-        )
+        """`flags.all.x=value`: the flag as written in the layer that decides it, or at the role's.
+
+        A key inside a mapping belongs to the last layer whose own mapping has it.
+        """
+        head, _, key = flag.partition(".")
+        found = [
+            (where, name, item)
+            for where, flags in self.layers
+            for name, item in flags.items()
+            if head in canonical(self.table, {name: item})
+        ]
         shown = self.flags.get(head) if value is None else value
-        return f"{home}={_shown(shown)}"
+        if not found:
+            return f"flags.roles.{self.name}.{flag}={_shown(shown)}"
+        having = [entry for entry in found if key and key in _keys(entry[2])]
+        where, name, item = (having or found)[0]
+        if dashed(name) != head and not key:
+            shown = item
+        return f"{where}.{name}{flag[len(head) :]}={_shown(shown)}"
 
     @property
     def transfer(self) -> Mapping[str, Any]:
@@ -91,13 +101,13 @@ class View:
         """Whether the configured release is `release` or later."""
         return self.release >= numbers(release)
 
-    def at_env(self, name: str) -> str:
-        """`model.env.NAME=value`: a variable at the layer that decides it."""
+    def at_env(self, name: str, home: str = "model") -> str:
+        """`model.env.NAME=value`: a variable at the layer that decides it, else at its home."""
         for group in ENV_LAYERS:
             env: Mapping[str, str] = getattr(self.config, group).env
             if name in env:
                 return f"{group}.env.{name}={env[name]}"
-        return f"model.env.{name}=null"
+        return f"{home}.env.{name}=null"
 
     @property
     def facts(self) -> ModelFacts:
@@ -155,13 +165,14 @@ class View:
         return max(self.config.workload.concurrency, default=0)
 
 
+def _keys(value: Any) -> Mapping[str, Any]:
+    """The mapping that a layer wrote for a flag, as text too; empty for anything else."""
+    written = merge_flags({"x": value}).get("x")
+    return written if isinstance(written, Mapping) else {}
+
+
 def _role(config: LaunchConfig, name: str, shape: RoleConfig) -> RoleView:
-    layers: list[tuple[str, Mapping[str, Any]]] = [
-        ("engine.flags", config.engine.flags),
-        ("model.flags", config.model.flags),
-        ("flags.all", config.flags.all),
-        (f"flags.roles.{name}", config.flags.roles.get(name, {})),
-        (f"topology.roles.{name}.flags", shape.flags),
-    ]
-    merged = merge_flags(*(flags for _, flags in layers))
-    return RoleView(name, shape, merged, tuple(reversed(layers)))
+    layers = flag_layers(config, name)
+    table = vllm_table(config.engine.release)
+    merged = canonical(table, merge_flags(*(flags for _, flags in layers)))
+    return RoleView(name, shape, merged, tuple(reversed(layers)), table)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.engines.vllm_flags import canonical
 from launcher.engines.vllm_memory.releases import (
     default_block_tokens,
     default_max_num_seqs,
@@ -15,6 +16,7 @@ from launcher.engines.vllm_memory.releases import (
     hybrid_prefix_caching,
 )
 from launcher.engines.vllm_memory.unknown import UnknownError
+from launcher.options.table import vllm_table
 from launcher.plan import Endpoint
 from launcher.schema import LaunchConfig
 
@@ -70,7 +72,7 @@ def whole(value: Any) -> int:
 
 def settings_of(endpoint: Endpoint, config: LaunchConfig, env: Mapping[str, str]) -> Settings:
     """The memory settings of an endpoint under `env`. UnknownError for values it cannot read."""
-    flags = {name.replace("_", "-"): value for name, value in endpoint.flags.items()}
+    flags = canonical(vllm_table(config.engine.release), endpoint.flags)
     device, release = config.engine.device, config.engine.release
     hybrid = config.model.hybrid or bool(config.model.facts.gdn_layers)
     draft = _mapping(flags.get("speculative-config"))
@@ -179,7 +181,7 @@ def _gdn_backend(flags: Mapping[str, Any]) -> str | None:
 def _redundant(flags: Mapping[str, Any]) -> int:
     if not flags.get("enable-eplb"):
         return 0
-    return int(_mapping(flags.get("eplb-config")).get("num_redundant_experts", 0))
+    return _count(_mapping(flags.get("eplb-config")), "num_redundant_experts") or 0
 
 
 def _full_graphs(flags: Mapping[str, Any], device: str) -> bool:
