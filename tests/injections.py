@@ -91,11 +91,41 @@ INJECTIONS: dict[str, Injection] = {
     ),
     "malformed kv-transfer JSON": Injection(
         ("flags.roles.decode.kv-transfer-config='{\"kv_connector\":'", DRY),
-        ("flag 'kv-transfer-config'", "starts like JSON but is not", "keys without quotes"),
+        (
+            "flags.roles.decode.kv-transfer-config: value",
+            "starts like JSON but is not",
+            "keys without quotes",
+        ),
     ),
     "kv-transfer JSON that the shell left bare": Injection(
         ('flags.roles.decode.kv-transfer-config={"kv_connector":"x"}', DRY),
         ("override flags.roles.decode.kv-transfer-config=", "docs/configure.md"),
+    ),
+    "misspelt vLLM flag": Injection(
+        ("+flags.all.max-num-batched-token=8192", DRY), ("did you mean max-num-batched-tokens?",)
+    ),
+    "flag of another release": Injection(
+        ("engine.release=0.26.0", "+flags.all.logging-config={}", DRY),
+        ("vLLM 0.26.0 has no flag --logging-config: not there yet",),
+    ),
+    "wrong choice of a vLLM flag": Injection(
+        ("flags.all.kv-cache-dtype=fp8_e4m4", DRY), ("did you mean fp8_e4m3?",)
+    ),
+    "a vLLM flag out of bounds": Injection(
+        ("flags.all.gpu-memory-utilization=92", DRY), ("allowed: a share of the memory",)
+    ),
+    "misspelt connector": Injection(
+        ("flags.all.kv-transfer-config.kv_connector=NIXLConnector", DRY),
+        ("did you mean NixlConnector?",),
+    ),
+    "misspelt key of kv-transfer-config": Injection(
+        ("+flags.all.kv-transfer-config.kv_rol=kv_both", DRY), ("did you mean kv_role?",)
+    ),
+    "misspelt variable": Injection(
+        ("+flags.env.VLLM_LOGING_LEVEL=DEBUG", DRY), ("did you mean VLLM_LOGGING_LEVEL?",)
+    ),
+    "misspelt router flag": Injection(
+        ("+router.flags.retry-max-retrys=3", DRY), ("did you mean retry-max-retries?",)
     ),
     "state layout SD": Injection(
         ("model.env.VLLM_SSM_CONV_STATE_LAYOUT=SD", DRY), ("=DS, for both roles",)

@@ -91,7 +91,7 @@ REFUSED = {
     "list for one value": (["+flags.all.max-num-seqs=[1,2]"], "one value and no list"),
     "a short form": (["+flags.all.asc=1"], "short form of api-server-count"),
     "one flag by two names": (
-        ["+flags.roles.prefill.device-memory-utilization=0.5"],
+        ["+flags.roles.prefill.device-memory-utilization=0.9"],
         "the same flag as flags.all.gpu-memory-utilization=0.92",
     ),
     "one flag by two spellings": (
