@@ -69,7 +69,7 @@ BAD = {
         "holds nothing together; use auto (4), off, or a divisor of 4 (a warning; check=strict",
     ),
     "misspelt experiment": (["experiment=dmo"], "did you mean demo?"),
-    "no number": (["workload.prompts_per_concurrency=inf"], "allowed: 1e-06 to 1e+06"),
+    "no number": (["workload.prompts_per_concurrency=inf"], "allowed: 1e-06 to 1000000"),
     "tolerance that passes all": (["accuracy.tolerance=nan"], "accuracy.tolerance=nan: allowed"),
     "nothing to ask": (["accuracy.repeats=0"], "accuracy.repeats=0: allowed: 1 to 1000"),
     "sbatch option of ours": (
