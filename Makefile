@@ -38,7 +38,7 @@ unit: $(VENV)/ready
 
 slurm: $(VENV)/ready  ## on a real Slurm, 2 racks x 18 nodes x 4 GPUs (needs root, else skipped)
 	if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m tests.cluster install; fi
-	$(BIN)/python -m pytest -m slurm
+	$(BIN)/python -m pytest -m "slurm and not long"
 engine: engine-env  ## with the real vLLM on CPU
 	$(BIN)/python -m pytest -m "engine and not slurm"
 

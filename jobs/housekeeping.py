@@ -28,12 +28,7 @@ async def keep_house(
     while True:
         await asyncio.sleep(EVERY_S)
         if not run_dir.run_json.exists() and not death.done():
-            death.set_result(
-                JobError(
-                    f"the run directory {run_dir.path} was removed or moved while the run used "
-                    "it: nothing can be written any more"
-                )
-            )
+            death.set_result(JobError(gone(run_dir.path)))
         for watched in supervisor.watched():
             path = watched.running.log
             limit = limits.setdefault(watched.step.name, LogLimit(path, limit_mb * MB))
@@ -46,10 +41,20 @@ async def keep_house(
                 _tell(watched, limit, limit_mb, journal)
 
 
+def gone(folder: Path) -> str:
+    """What is said when the run directory is not there any more, whoever notices first."""
+    return (
+        f"the run directory {folder} was removed or moved while the run used it: nothing can be "
+        "written any more"
+    )
+
+
 def disk_trouble(folder: Path) -> str | None:
     """A full or read-only file system under the run directory, in words: logs cannot tell it."""
     try:
         seen = os.statvfs(folder)
+    except FileNotFoundError:
+        return f"likely cause: {gone(folder)}"
     except OSError as error:
         return f"likely cause: {folder} cannot be looked at any more: {error.strerror}"
     if seen.f_flag & os.ST_RDONLY:

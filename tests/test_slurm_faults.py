@@ -36,6 +36,7 @@ def test_a_cancelled_job_is_resumed_in_a_new_job_and_not_while_it_runs(
     assert "nothing to resume yet" in found.said
 
 
+@pytest.mark.long
 def test_a_submission_waits_for_the_controller_and_is_made_once(
     slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -45,6 +46,7 @@ def test_a_submission_waits_for_the_controller_and_is_made_once(
     assert len(found.jobs) == 1
 
 
+@pytest.mark.long
 def test_a_controller_that_restarts_in_the_run_ends_nothing(
     slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -53,6 +55,7 @@ def test_a_controller_that_restarts_in_the_run_ends_nothing(
     assert (found.points, found.outcome["attempts"]) == (3, 1)
 
 
+@pytest.mark.long
 def test_steps_that_could_not_begin_for_the_controllers_sake_are_started_again(
     slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -61,6 +64,7 @@ def test_steps_that_could_not_begin_for_the_controllers_sake_are_started_again(
     assert "asked again in" in found.said or "started again in" in found.said
 
 
+@pytest.mark.long
 def test_without_accounting_a_run_is_followed_to_its_end(
     slurm_cluster: Cluster, tmp_path: Path
 ) -> None:
