@@ -22,6 +22,7 @@ def test_a_run_survives(row: Row, tmp_path: Path) -> None:
 
 
 @pytest.mark.slurm
+@pytest.mark.long
 @pytest.mark.parametrize(
     "row", [row for row in slurm_rows.ROWS if row.quick], ids=lambda row: row.name
 )
