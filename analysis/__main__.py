@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import io
 import os
 import sys
@@ -31,6 +32,11 @@ from analysis.verdict import Verdict
 
 FORMATS = ("text", "csv", "markdown", "parquet")
 SUFFIXES = {".csv": "csv", ".md": "markdown", ".parquet": "parquet"}
+# Commands in files of their own, each with `main(argv) -> int`. Imported only when asked for, so
+# that `table` does not pay for what plots need.
+COMMANDS = {
+    "reference": ("analysis.reference_command", "the published figures, with their frontier"),
+}
 EPILOG = """
 exit status:
   0  at least one row, no row INVALID, no run failed
@@ -45,8 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    options = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
+        if words and words[0] in COMMANDS:
+            module = importlib.import_module(COMMANDS[words[0]][0])
+            return int(module.main(words[1:]))
+        options = _parser().parse_args(words)
         if options.command == "columns":
             return list_columns()
         return table(options)
@@ -135,6 +145,8 @@ def _parser() -> argparse.ArgumentParser:
         "--all-columns", action="store_true", help="every column (csv, parquet: always)"
     )
     commands.add_parser("columns", help="every column: unit, meaning, source")
+    for name, (_, help_text) in COMMANDS.items():
+        commands.add_parser(name, help=help_text, add_help=False)
     return parser
 
 
