@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 ENGINE_ENV ?= $(CURDIR)/.engines/vllm_cpu
 export ENGINE_ENV
 
-.PHONY: demo test check lint types floors unit slurm engine matrix golden env engine-env clean
+# Two things at once, each one's output in one piece.
+PAIR := $(MAKE) --no-print-directory -j2 -Otarget
+
+.PHONY: demo test check static lint types floors unit slurm engine matrix golden env engine-env clean
 
 env: $(VENV)/ready  ## the launcher's own environment
 $(VENV)/ready: pyproject.toml
@@ -20,10 +23,13 @@ engine-env: $(VENV)/ready  ## real vLLM on CPU, NIXL, small models, in an enviro
 demo: engine-env  ## the main job on this machine, ending in a table
 	$(BIN)/python -m launcher experiment=demo
 
-check: lint types floors unit  ## what needs no engine and no Slurm
+check: static unit  ## what needs no engine and no Slurm
+static: lint types floors
 
-test: check engine-env  ## everything; sets up what it needs
-	$(MAKE) slurm engine
+test: $(VENV)/ready  ## everything; sets up what it needs
+	$(PAIR) static engine-env
+	$(PAIR) unit slurm
+	$(MAKE) --no-print-directory engine
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -33,14 +39,14 @@ types: $(VENV)/ready
 	$(BIN)/mypy
 floors: $(VENV)/ready
 	$(BIN)/lint-imports
-unit: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slurm and not engine"
+unit: $(VENV)/ready  ## keeps two cores busy, and leaves them to those that mostly wait, as on Slurm
+	nice $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slurm and not engine"
 
 slurm: $(VENV)/ready  ## on a real Slurm, 2 racks x 18 nodes x 4 GPUs (needs root, else skipped)
 	if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m tests.cluster install; fi
-	$(BIN)/python -m pytest -m "slurm and not long"
-engine: engine-env  ## with the real vLLM on CPU
-	$(BIN)/python -m pytest -m "engine and not slurm"
+	$(BIN)/python -m pytest -m "slurm and not long and not engine"
+engine: engine-env  ## with the real vLLM on CPU, here and on the real Slurm
+	$(BIN)/python -m pytest -m "engine and not long"
 
 matrix: engine-env  ## strike every fault of docs/fault-matrix.md and write the page (root, 30 min)
 	$(BIN)/python -m tests.cluster up >/dev/null

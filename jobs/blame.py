@@ -111,7 +111,9 @@ def explain(
         every = [it for it in every if it.kind == FATAL or it.step == dead[0]]
     found = root(every, dead[0] if dead else None)
     told = exit_cause(dead[1]) if dead else None
-    if found and (found.kind == FATAL or told is None):
+    # That it ended with 0 says nothing of why; a server whose engine process is gone does so.
+    mute = dead is not None and dead[1] == 0 and found is not None and found.step == dead[0]
+    if found and (found.kind == FATAL or told is None or mute):
         if found.cause is None:
             return f"likely cause: {found.step} raised: {found.line!r}"
         more = (

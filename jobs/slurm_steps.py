@@ -56,6 +56,24 @@ class SlurmSteps:
             return None
         return [it for it in answer.split() if NUMBERED.match(it) and it != self.own]
 
+    async def inhabited(self, steps: Sequence[str]) -> list[str] | None:
+        """Those of `steps` in which some node still has a process; None when nobody can say.
+
+        The controller goes on listing a step that ended while it was away (seen with Slurm 24.11:
+        for as long as the job lasts); sstat asks the nodes themselves.
+        """
+        command = ["sstat", "--pidformat", "--noheader", "--parsable2", f"--jobs={','.join(steps)}"]
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                answer = await self.asker(command)
+        except (JobError, TimeoutError):
+            return None
+        rows = [line.split("|") for line in answer.splitlines()]
+        told = {row[0]: False for row in rows if len(row) == 3}
+        for step, _node, pids in (row for row in rows if len(row) == 3):
+            told[step] |= bool(pids.strip())
+        return [step for step in steps if told.get(step, True)]
+
     async def _tell(self, *command: str) -> bool:
         try:
             async with asyncio.timeout(ANSWER_S):

@@ -48,6 +48,11 @@ async def tear_down(
         until = min(begun + END_SHARE * budget_s, time.monotonic() + LISTED_S)
         steps = await _steps_left(slurm, until)
         looked.append("squeue --steps" if steps is not None else "squeue did not answer")
+        if steps and (inhabited := await slurm.inhabited(steps)) is not None:
+            empty = [step for step in steps if step not in inhabited]
+            also = f" (without a process, but listed by squeue: {', '.join(empty)})"
+            looked.append("sstat --pidformat" + (also if empty else ""))
+            steps = inhabited
         left += [f"step {step}" for step in steps or []]
     return Teardown(
         seconds=round(time.monotonic() - begun, 2),

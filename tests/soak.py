@@ -6,6 +6,7 @@ Prints runs by fault and by outcome, survivors, files left behind, and how memor
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -18,6 +19,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from tests.fakes_jobs import events, left_over
 from tests.fault_matrix.stage import Stage, two_points
@@ -39,7 +41,10 @@ class Tally:
     survivors: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
     slowest_s: float = 0.0
-    peaks_mb: list[float] = field(default_factory=list)
+    driver_mb: list[float] = field(default_factory=list)
+    """Each run's driver at its largest."""
+    largest_mb: float = 0.0
+    """Of any process of any run."""
 
 
 def main() -> int:
@@ -74,9 +79,8 @@ def one(folder: Path, rng: random.Random, tally: Tally) -> None:
         word = strike(stage, kind, rng)
     tally.faults[word or kind] += 1
     begun = time.monotonic()
-    try:
-        stage.driver.wait(LONGEST_S)
-    except subprocess.TimeoutExpired:
+    tally.driver_mb.append(watch(stage.driver, begun + LONGEST_S))
+    if stage.driver.poll() is None:
         tally.late.append(f"{word or kind}: not over after {LONGEST_S:.0f} s")
         stage.driver.kill()
     gone_by = time.monotonic() + 12
@@ -85,7 +89,19 @@ def one(folder: Path, rng: random.Random, tally: Tally) -> None:
     tally.survivors += [f"{word or kind}: {line}" for line in left]
     tally.slowest_s = max(tally.slowest_s, time.monotonic() - begun)
     tally.outcomes[status(stage)] += 1
-    tally.peaks_mb.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3)
+    tally.largest_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+
+
+def watch(driver: subprocess.Popen[str], until: float) -> float:
+    """Waits for its end or until that time; its largest resident size, in MB."""
+    largest_kb = 0
+    while driver.poll() is None and time.monotonic() < until:
+        with contextlib.suppress(OSError, StopIteration):
+            lines = Path(f"/proc/{driver.pid}/status").read_text().splitlines()
+            peak = next(line for line in lines if line.startswith("VmHWM:"))
+            largest_kb = max(largest_kb, int(peak.split()[1]))
+        time.sleep(0.2)
+    return largest_kb / 1e3
 
 
 def strike(stage: Stage, kind: str, rng: random.Random) -> str:
@@ -126,6 +142,7 @@ def report(tally: Tally, leaked: list[str], took_s: float, seed: int) -> str:
     runs = tally.faults.total()
     faults = ", ".join(f"{name} {count}" for name, count in sorted(tally.faults.items()))
     outcomes = ", ".join(f"{name} {count}" for name, count in sorted(tally.outcomes.items()))
+    tenth = max(1, runs // 10)
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     return (
         f"{runs} runs in {took_s / 60:.1f} min (seed {seed})\n"
@@ -134,8 +151,9 @@ def report(tally: Tally, leaked: list[str], took_s: float, seed: int) -> str:
         f"not over in time: {len(tally.late)} {tally.late[:3]}\n"
         f"leaked files: {len(leaked)} {leaked[:3]}\n"
         f"slowest end after its fault: {tally.slowest_s:.1f} s\n"
-        f"largest process of any run: {max(tally.peaks_mb):.0f} MB (after the first run: "
-        f"{tally.peaks_mb[0]:.0f} MB); this script: {own:.0f} MB\n"
+        f"driver at its largest, median of the first and of the last tenth of the runs: "
+        f"{median(tally.driver_mb[:tenth]):.1f} and {median(tally.driver_mb[-tenth:]):.1f} MB\n"
+        f"largest process of any run: {tally.largest_mb:.0f} MB; this script: {own:.0f} MB\n"
     )
 
 

@@ -127,6 +127,21 @@ def test_a_killed_rank_is_told_by_its_exit_code_not_by_its_peers_complaints(tmp_
     assert "out-of-memory" in text
 
 
+def test_a_server_that_ends_with_0_since_its_engine_process_is_gone_says_so(tmp_path: Path) -> None:
+    """As vLLM 0.32.0's API server did when its engine core got SIGKILL in the middle of streams."""
+    lines = (
+        "(APIServer pid=24263) WARNING 11-29 23:49:40 [serving.py:299]     await self._send_input(",
+        "(APIServer pid=24263) WARNING 11-29 23:49:40 [serving.py:299] vllm.v1.engine.exceptions."
+        "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root",
+    )
+    text = told(tmp_path, ("decode0", 0), decode0="\n".join(lines), prefill0=lines[1])
+    assert text.startswith("likely cause: its engine process (EngineCore) ended before it (dec")
+    assert "out-of-memory" in text
+    assert "ended by itself" in told(
+        tmp_path, ("decode0", 0), decode0="INFO bye", prefill0=lines[1]
+    )
+
+
 def test_a_spoilt_request_is_no_cause_of_a_death_but_of_failed_requests(tmp_path: Path) -> None:
     lease = "(Worker_TP0 pid=50) WARNING 08-16 08:09:07 Releasing expired KV blocks for request r-1"
     assert "segmentation fault" in told(tmp_path, ("prefill0", 139), prefill0=lease)

@@ -318,7 +318,16 @@ RANKS: tuple[Cause, ...] = (
         FOLLOWS,
     ),
     rule(
-        r"See (?:root cause|stack trace).{0,10} (?:above|for)|EngineDeadError|Failed core proc",
+        r"EngineDeadError|EngineCore encountered an issue",
+        "its engine process (EngineCore) ended before it",
+        "look further up in the same log for that process's own error; without one it was killed: "
+        "dmesg and sacct tell of out-of-memory",
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack "
+        "trace (above) for the root cause.",
+        FOLLOWS,
+    ),
+    rule(
+        r"See (?:root cause|stack trace).{0,10} (?:above|for)|Failed core proc",
         "an engine process failed before this",
         "look further up in the same log",
         "RuntimeError: Engine core initialization failed. See root cause above.",

@@ -135,16 +135,16 @@ class SlurmStage:
 
 
 def launch(cluster: Cluster, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """`python -m launcher` against the test cluster; two points unless `words` say others."""
-    points = () if any("concurrency=[" in word for word in words) else (TWO_POINTS,)
+    """`python -m launcher` against the test cluster; `words` replace usual ones of their key."""
+    given = {word.partition("=")[0] for word in words}
+    usual = [word for word in (*BASE, TWO_POINTS) if word.partition("=")[0] not in given]
     return subprocess.run(
         [
             sys.executable,
             "-m",
             "launcher",
             f"cluster.results_dir={folder}/runs",
-            *BASE,
-            *points,
+            *usual,
             *words,
         ],
         cwd=folder,
