@@ -49,7 +49,7 @@ def made(folder: Path, wanted: Spec, pieces: Pieces) -> PromptFile:
 
 
 def philox(block: int, key: int) -> list[int]:
-    """Four words of Philox4x64-10 as its paper defines it (Salmon et al., SC11), in plain Python."""
+    """Four words of Philox4x64-10 as defined by Salmon et al. (SC11), in plain Python."""
     low = (1 << 64) - 1
     c, k = [block, 0, 0, 0], [key & low, key >> 64]
     for _ in range(10):
