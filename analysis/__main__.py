@@ -28,7 +28,8 @@ from analysis.tables import (
     sort,
     text_table,
 )
-from analysis.verdict import Verdict
+from analysis.thresholds import THRESHOLDS
+from analysis.words import MEANINGS, Verdict
 
 FORMATS = ("text", "csv", "markdown", "parquet")
 SUFFIXES = {".csv": "csv", ".md": "markdown", ".parquet": "parquet"}
@@ -59,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(words)
         if options.command == "columns":
             return list_columns()
+        if options.command == "verdicts":
+            return list_verdicts()
         return table(options)
     except AnalysisError as error:
         _warn(str(error))
@@ -119,6 +122,16 @@ def list_columns() -> int:
     return 0
 
 
+def list_verdicts() -> int:
+    """`verdicts`: every word with its meaning, every limit with its value and reason."""
+    for word, meaning in MEANINGS.items():
+        sys.stdout.write(f"{word}: {meaning}\n")
+    for limit in THRESHOLDS:
+        head = f"{limit.name} = {limit.value:g} ({limit.unit}) -> {limit.makes}"
+        sys.stdout.write(f"{head}: {limit.why}\n")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m analysis", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -147,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("columns", help="every column: unit, meaning, source")
     for name, (_, help_text) in COMMANDS.items():
         commands.add_parser(name, help=help_text, add_help=False)
+    commands.add_parser("verdicts", help="every verdict's meaning; every limit and its reason")
     return parser
 
 

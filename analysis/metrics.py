@@ -191,7 +191,12 @@ EVIDENCE = (
         "accuracy_transport_failures", "acc lost",
         "questions that never got an answer; not scored", ACCURACY, better="lower",
     ),
-    _text("verdict", "verdict", "VALID, UNPROVEN, INVALID or REHEARSAL", "analysis/verdict.py"),
+    _text(
+        "verdict",
+        "verdict",
+        "VALID, UNPROVEN, SUSPECT, INVALID or REHEARSAL",
+        "analysis/verdict.py",
+    ),
     _text("outcome", "outcome", "how the run ended; unfinished = no outcome.json", "outcome.json"),
     _text("reasons", "reasons", "why the verdict is not VALID", "analysis/verdict.py"),
     _text("notes", "notes", "what to know besides; never changes the verdict", "verdict.py"),

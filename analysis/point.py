@@ -43,3 +43,10 @@ def external_share(point: BenchPoint) -> float | None:
 def mean_length(total: int, completed: int) -> float | None:
     """Tokens per successful request; None when nothing completed."""
     return total / completed if completed else None
+
+
+def in_flight(point: BenchPoint) -> float | None:
+    """Mean requests in flight by Little's law: completed x mean E2E / duration; None unknown."""
+    if point.e2el_ms.mean is None or not point.duration_s or not point.completed:
+        return None
+    return point.completed * point.e2el_ms.mean / 1000 / point.duration_s

@@ -12,6 +12,7 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.metrics import BY_NAME, METRICS, Metric
 from analysis.safetext import csv_cell, markdown_cell, shorten
+from analysis.usable import usable
 
 WIDTH = 200
 MISSING = "-"
@@ -47,11 +48,19 @@ def find(name: str) -> Metric:
 
 
 def sort(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Rows by a column: best first, ascending where neither side is better; missing last."""
+    """Rows by a column: best first, ascending where neither side is better; missing last.
+
+    Where one side is better, rows that do not count come after those that do: the first row of a
+    best-of is never an INVALID one. Made-up rows rank among themselves.
+    """
     metric = find(name)
-    return frame.sort_values(
+    ordered = frame.sort_values(
         name, ascending=metric.better != "higher", kind="stable", na_position="last"
     )
+    if not metric.better:
+        return ordered
+    counts = usable(ordered, rehearsal=True) & ordered[name].notna()
+    return pd.concat([ordered[counts], ordered[~counts]])
 
 
 def text_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:

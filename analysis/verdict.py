@@ -1,42 +1,26 @@
 """May this row be believed and quoted? One word, and every reason for it.
 
-VALID      the requests did what was asked, and accuracy passed its gate
-UNPROVEN   the point itself stands, but a proof is missing: accuracy not run, not finished,
-           without a reference, or not comparable; or no server counter shows the KV transfer
-INVALID    the numbers do not mean what the columns say, or accuracy failed
-REHEARSAL  no engine ran: never a result, whatever the numbers
-
-How the run ended is no part of it: a point written before a run was cut short keeps its verdict,
-and the row's `outcome` says how the run ended. Notes never change the verdict.
+`analysis/words.py` says what each word means, `analysis/thresholds.py` has every limit. The worst
+word wins; reasons of lesser words are told beside it. How the run ended is no part of it: a point
+written before a run was cut short keeps its verdict, and the row's `outcome` says how the run
+ended. Notes never change the verdict.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from analysis.accuracy import Gate, gate, title
-from analysis.point import DEFINITIONS, expected_range, external_share, latency_is_measured
+from analysis.doubts import doubts
+from analysis.faults import faults
+from analysis.point import external_share, latency_is_measured
 from analysis.run import Run
+from analysis.thresholds import ACCURACY_CUT, ACCURACY_INVALID
+from analysis.words import Verdict
 from jobs.records import BenchPoint
 
-NO_TRANSFER_SHARE = 0.05
-PART_TRANSFER_SHARE = 0.9
-LENGTH_DRIFT = 0.02
-LENGTH_SLACK_TOKENS = 2
-CUT_RATE = 0.05
-INVALID_RATE = 0.05
-
-
-class Verdict(StrEnum):
-    """The word in the row."""
-
-    VALID = "VALID"
-    UNPROVEN = "UNPROVEN"
-    INVALID = "INVALID"
-    REHEARSAL = "REHEARSAL"
+__all__ = ["Judgement", "Verdict", "judge"]
 
 
 @dataclass(frozen=True)
@@ -50,14 +34,16 @@ class Judgement:
 
 def judge(run: Run, point: BenchPoint) -> Judgement:
     """The verdict on one point of a run."""
-    faults = (*_requests(point), *_lengths(point), *_transfer(run, point), *_accuracy(run))
-    notes = (*_latency_notes(run, point), *_notes(run, point))
+    broken, doubtful = tuple(faults(run, point)), tuple(doubts(run, point))
+    notes = (*_latency_notes(run, point), *_notes(run))
     if is_rehearsal(run, point):
         first = "rehearsal engine: numbers are made up, never a result"
-        return Judgement(Verdict.REHEARSAL, (first, *faults), notes)
-    if faults:
-        return Judgement(Verdict.INVALID, faults, notes)
+        return Judgement(Verdict.REHEARSAL, (first, *broken), notes)
+    if broken:
+        return Judgement(Verdict.INVALID, (*broken, *doubtful), notes)
     gaps = (*_transfer_gaps(run, point), *_canary_gaps(run), *_accuracy_gaps(run))
+    if doubtful:
+        return Judgement(Verdict.SUSPECT, (*doubtful, *gaps), notes)
     return Judgement(Verdict.UNPROVEN if gaps else Verdict.VALID, gaps, notes)
 
 
@@ -77,97 +63,9 @@ def _canary_gaps(run: Run) -> Iterator[str]:
         yield f"no state canary ({run.canary or 'canary.json is missing'})"
 
 
-def _requests(point: BenchPoint) -> Iterator[str]:
-    if point.failed:
-        why = "".join(f"; {count} x {name}" for name, count in sorted(point.errors.items())[:3])
-        yield f"{point.failed} of {point.num_prompts} requests failed{why}"
-    missing = point.num_prompts - point.completed - point.failed
-    if missing:
-        yield f"{missing} of {point.num_prompts} requests unaccounted for"
-    if not point.completed:
-        yield "nothing completed"
-
-
-def _lengths(point: BenchPoint) -> Iterator[str]:
-    """Tokens against what was asked for; only successful requests are counted in both."""
-    low, high = (end * point.completed for end in point.output_range)
-    if point.total_output_tokens < low:
-        yield f"{point.total_output_tokens} output tokens, at least {low} were asked for"
-    if point.total_output_tokens > high:
-        yield f"{point.total_output_tokens} output tokens, at most {high} were asked for"
-    if _drift(point) > 1:
-        mean = point.total_input_tokens / point.completed
-        yield (
-            f"mean input length {mean:.1f} is not that of {point.input_range[0]}.."
-            f"{point.input_range[1]}: not comparable"
-        )
-    yield from _range_faults(point)
-
-
-def _range_faults(point: BenchPoint) -> Iterator[str]:
-    """The ranges must be those that the named definition gives (one token of rounding)."""
-    name, ratio = point.range_definition, point.range_ratio
-    if name not in DEFINITIONS:
-        yield f"range definition {name!r} is none of {', '.join(DEFINITIONS)}"
-        return
-    asked = ((point.isl, point.input_range), (point.osl, point.output_range))
-    for length, given in asked:
-        meant = expected_range(name, length, ratio)
-        if meant is None:
-            yield f"range ratio {ratio:g} has no meaning in definition {name!r}"
-            return
-        if any(abs(a - max(b, 1)) > 1 for a, b in zip(given, meant, strict=True)):
-            yield (
-                f"range {given[0]}..{given[1]} is not {name!r} of {length} with ratio {ratio:g}"
-                f" ({meant[0]}..{meant[1]})"
-            )
-
-
-def _drift(point: BenchPoint) -> float:
-    """How far the mean input length is off, as a multiple of what is allowed.
-
-    Allowed: 2 %, or two tokens a prompt, and four standard errors of the draw from the range.
-    """
-    if not point.completed:
-        return 0.0
-    low, high = point.input_range
-    middle, spread = (low + high) / 2, (high - low) / math.sqrt(12 * point.completed)
-    allowed = max(LENGTH_DRIFT * middle, LENGTH_SLACK_TOKENS) + 4 * spread
-    return abs(point.total_input_tokens / point.completed - middle) / allowed
-
-
-def _transfer(run: Run, point: BenchPoint) -> Iterator[str]:
-    if point.server.kv_failed:
-        yield f"{point.server.kv_failed:.0f} KV transfers failed"
-    if point.server.kv_expired:
-        yield f"KV of {point.server.kv_expired:.0f} requests expired before decode fetched it"
-    share = external_share(point)
-    if run.disaggregated and run.uses_nixl and share is not None and share < NO_TRANSFER_SHARE:
-        yield f"KV not transferred: decode took {share:.1%} of the prompt tokens from prefill"
-
-
 def _transfer_gaps(run: Run, point: BenchPoint) -> Iterator[str]:
     if run.disaggregated and run.uses_nixl and external_share(point) is None:
         yield "decode's servers told no external token count: KV transfer not shown"
-
-
-def _accuracy(run: Run) -> Iterator[str]:
-    plan, summary = run.accuracy_plan, run.accuracy
-    if summary is None:
-        return
-    if summary.transport_failures:
-        yield (
-            f"accuracy: {summary.transport_failures} of {summary.questions} questions never got"
-            " an answer (transport), run it again"
-        )
-    if gate(plan, summary) is Gate.FAILED and plan and plan.threshold is not None:
-        advice = ""
-        if summary.cut_rate > CUT_RATE:
-            advice = (
-                f"; {summary.cut_rate:.0%} of the answers ended at the token limit"
-                " (finish reason length): allow more tokens, or switch thinking off"
-            )
-        yield f"accuracy {summary.mean:.4f} is below {plan.threshold:.4g}{advice}"
 
 
 def _accuracy_gaps(run: Run) -> Iterator[str]:
@@ -196,17 +94,12 @@ def _latency_notes(run: Run, point: BenchPoint) -> Iterator[str]:
         )
 
 
-def _notes(run: Run, point: BenchPoint) -> Iterator[str]:
-    share = external_share(point)
-    known = run.disaggregated and run.uses_nixl and share is not None
-    if known and share is not None and NO_TRANSFER_SHARE <= share < PART_TRANSFER_SHARE:
-        yield f"only {share:.1%} of the prompt tokens came from prefill"
-    if point.server.preemptions:
-        yield f"{point.server.preemptions:.0f} preemptions"
+def _notes(run: Run) -> Iterator[str]:
+    """Of accuracy without a gate, what would be a fault or a doubt with one."""
     summary = run.accuracy
-    if summary is None:
+    if summary is None or gate(run.accuracy_plan, summary) is not Gate.ABSENT:
         return
-    if (summary.invalid_rate or 0) > INVALID_RATE:
+    if (summary.invalid_rate or 0) > ACCURACY_INVALID.value:
         yield f"accuracy: {summary.invalid_rate:.1%} of the answers hold no number"
-    if summary.cut_rate > CUT_RATE:
+    if summary.cut_rate > ACCURACY_CUT.value:
         yield f"accuracy: {summary.cut_rate:.0%} of the answers ended at the token limit"

@@ -16,10 +16,11 @@ from jobs.errors import JobError
 from jobs.events import Journal
 from jobs.records import BenchPoint, to_json
 from jobs.rendezvous import Deployment
-from jobs.result_file import error_counts, failed_requests, latency, read_result
+from jobs.result_file import client_load, error_counts, failed_requests, latency, read_result
 from jobs.run_spec import Point, RunSpec
 from jobs.store import RunDir, write_json, write_text
 from jobs.supervisor import Supervisor, Watched
+from jobs.window import read_window
 
 POLL_S = 0.1
 
@@ -168,6 +169,8 @@ class Sweep:
             e2el_ms=latency(data, "e2el"),
             errors=error_counts(data),
             server=server_counters(plan.workers, before, after),
+            window=read_window(data, point.concurrency, result.with_suffix(".requests.json")),
+            load=client_load(data),
             raw=point.result,
             snapshot=run.snapshot_sha256,
         )

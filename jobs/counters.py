@@ -87,4 +87,5 @@ def server_counters(workers: list[Worker], before: Snapshot, after: Snapshot) ->
         kv_failed=total(decode, "kv_failed"),
         kv_expired=total(by_role["prefill"], "kv_expired"),
         preemptions=total(every, "preemptions"),
+        prefill_cached_tokens=total(readers, "cached_tokens"),
     )

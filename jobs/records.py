@@ -48,6 +48,44 @@ class ServerCounters:
     kv_failed: float | None = None
     kv_expired: float | None = None
     preemptions: float | None = None
+    prefill_cached_tokens: float | None = None
+    """Prompt tokens that the servers reading prompts found in their own prefix cache."""
+
+
+@dataclass(kw_only=True)
+class Window:
+    """What happened within a point's span, by the client's times of single requests.
+
+    None where a client does not tell. `jobs/window.py` says how each is computed.
+    """
+
+    peak_concurrency: int | None = None
+    """Most requests in flight at once."""
+    queue_mean_ms: float | None = None
+    """Mean wait inside the client before sending, outside TTFT."""
+    first_wave_ttft_ms: float | None = None
+    """Mean TTFT of the first `concurrency` requests sent."""
+    later_ttft_ms: float | None = None
+    """Mean TTFT of all others."""
+    first_half_e2el_ms: float | None = None
+    """Median E2E of the earlier half of the requests, the first and the last wave left out."""
+    second_half_e2el_ms: float | None = None
+    """Median E2E of the later half."""
+    short_outputs: int | None = None
+    """Successful requests with fewer output tokens than asked for."""
+
+
+@dataclass(kw_only=True)
+class ClientLoad:
+    """What the client itself was busy with during a point; None where it does not tell."""
+
+    client_processes: int | None = None
+    client_cpu_share: float | None = None
+    """CPU seconds / wall seconds of the busiest client process, 0..1 of one core."""
+    client_loop_lag_p99_ms: float | None = None
+    client_loop_lag_max_ms: float | None = None
+    ttft_client_added_p99_ms: float | None = None
+    """Between a first byte lying ready in a socket and its time stamp, 99th percentile."""
 
 
 @dataclass(kw_only=True)
@@ -90,6 +128,8 @@ class BenchPoint:
     e2el_ms: Latency = field(default_factory=Latency)
     errors: dict[str, int] = field(default_factory=dict)
     server: ServerCounters = field(default_factory=ServerCounters)
+    window: Window = field(default_factory=Window)
+    load: ClientLoad = field(default_factory=ClientLoad)
     raw: str | None = None
     snapshot: str = ""
     """SHA-256 of what was submitted: code, configuration and plan (run.json: snapshot)."""

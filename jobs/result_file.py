@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import JobError
-from jobs.records import Latency
+from jobs.records import ClientLoad, Latency, RecordError, from_json
 
 OLD_NAMES = {"total_input": "total_input_tokens", "total_output": "total_output_tokens"}
 NEEDED = ("duration", "completed", "total_input_tokens", "total_output_tokens")
@@ -65,6 +65,15 @@ def latency(data: dict[str, Any], metric: str) -> Latency:
         p90=value("p90"),
         p99=value("p99"),
     )
+
+
+def client_load(data: dict[str, Any]) -> ClientLoad:
+    """What the client says of its own load; nothing where it does not, or not in numbers."""
+    told = data.get("load")
+    try:
+        return from_json(ClientLoad, told if isinstance(told, dict) else {}, "load")
+    except RecordError:
+        return ClientLoad()
 
 
 def error_counts(data: dict[str, Any]) -> dict[str, int]:

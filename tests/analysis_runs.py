@@ -56,8 +56,8 @@ def run_json(run_id: str = "run-1", **changes: Any) -> dict[str, Any]:
 
 
 def point(run_id: str = "run-1", **changes: Any) -> BenchPoint:
-    """A faultless point: 512 requests of the range's mean length in 100 s, KV transferred."""
-    prompts = 512
+    """A faultless point: 8 requests a stream, mean lengths of the range, 100 s, KV transferred."""
+    prompts = changes.get("num_prompts", 8 * changes.get("concurrency", 64))
     record = BenchPoint(
         run_id=run_id, index=0, name="c64", engine="vllm", rehearsal=False, client="native",
         concurrency=64, num_prompts=prompts, **LENGTHS, seed=0,

@@ -166,6 +166,23 @@ def test_sorting_puts_the_best_row_first_and_missing_ones_last(
         assert capsys.readouterr().out.split() == ["concurrency", "3", "1", "2"]
 
 
+def test_a_row_that_does_not_count_is_never_sorted_to_the_top(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    fast = point(index=1, concurrency=128, failed=1, completed=1023, duration_s=1.0)
+    folder = str(write_run(tmp_path / "r", points=[point(), fast]))
+    for column in ("total_tps_per_gpu", "failed"):
+        main(["table", folder, "--columns", "concurrency,verdict", "--sort", column])
+        assert capsys.readouterr().out.splitlines()[3:5] == ["  64  VALID", " 128  INVALID"]
+
+
+def test_the_list_of_verdicts_has_every_word_and_every_limit(capsys: Capture) -> None:
+    assert main(["verdicts"]) == 0
+    shown = capsys.readouterr().out
+    assert "SUSPECT: the requests did what was asked, but" in shown
+    assert "prompts_per_stream = 4 (requests / concurrency) -> SUSPECT: ramp-up" in shown
+
+
 def test_csv_keeps_every_digit_and_leaves_missing_cells_empty(
     tmp_path: Path, capsys: Capture
 ) -> None:

@@ -1,13 +1,14 @@
-"""What makes a row VALID, UNPROVEN, INVALID or REHEARSAL."""
+"""What makes a row VALID, UNPROVEN, SUSPECT, INVALID or REHEARSAL."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs.records import ServerCounters
+from jobs.records import ClientLoad, Latency, ServerCounters, Window
 from jobs.store import RunDir, write_json
 from tests.analysis_runs import (
     GSM8K,
@@ -48,10 +49,18 @@ def test_a_faultless_point_of_a_finished_run_is_valid(tmp_path: Path) -> None:
         ({"server": ServerCounters(decode_external_tokens=0.0)}, "KV not transferred"),
         ({"server": ServerCounters(decode_external_tokens=40.0, prefill_prompt_tokens=1000.0)},
          "KV not transferred"),
-        ({"server": ServerCounters(decode_external_tokens=1e6, prefill_prompt_tokens=1e6,
-                                   kv_failed=3.0)}, "3 KV transfers failed"),
-        ({"server": ServerCounters(decode_external_tokens=1e6, prefill_prompt_tokens=1e6,
-                                   kv_expired=2.0)}, "KV of 2 requests expired"),
+        ({"server": replace(TOLD, kv_failed=3.0)}, "3 KV transfers failed"),
+        ({"server": replace(TOLD, generation_tokens=512 * 500.0)},
+         "client counted 472064 output tokens, the servers 256000: they disagree"),
+        ({"server": replace(TOLD, prefill_prompt_tokens=512 * 9000.0)},
+         "client counted 3774976 prompt tokens, the servers 4608000: they disagree"),
+        ({"total_output_tokens": 512 * 850}, "early stop: mean answer 850.0 tokens"),
+        ({"window": Window(short_outputs=3)}, "early stop: 3 of 512 answers"),
+        ({"ended_at": "2026-08-01T09:59:50Z"}, "clock: the point ended 10 s before it started"),
+        ({"ended_at": "2026-08-01T10:01:00Z"}, "clock: the client measured 100.0 s within 60.0 s"),
+        ({"e2el_ms": Latency(mean=20000.0)}, "clock: 102.4 requests in flight on average"),
+        ({"e2el_ms": Latency(mean=110000.0)}, "clock: mean E2E 110.0 s"),
+        ({"request_throughput": 8.0}, "clock: 8 requests/s told, 5.12 by count and duration"),
     ],
 )  # fmt: skip
 def test_a_fault_makes_the_row_invalid_and_is_named(
@@ -62,10 +71,98 @@ def test_a_fault_makes_the_row_invalid_and_is_named(
     assert reason in row["reasons"]
 
 
-def test_exactly_the_lowest_output_length_is_still_what_was_asked_for(tmp_path: Path) -> None:
-    assert row_of(completed_run(tmp_path / "r", total_output_tokens=512 * 819))[
-        "verdict"
-    ] == "VALID"  # fmt: skip
+def test_warm_up_and_failed_requests_are_in_the_servers_counts_and_no_disagreement(
+    tmp_path: Path,
+) -> None:
+    told = ServerCounters(
+        decode_external_tokens=576 * 7372.0,
+        prefill_prompt_tokens=576 * 7373.0,
+        generation_tokens=576 * 922.0,
+    )
+    row = row_of(completed_run(tmp_path / "r", server=told, warmup_requests=64))
+    assert (row["verdict"], row["reasons"]) == ("VALID", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"num_prompts": 192, "completed": 192, "total_input_tokens": 192 * 7373,
+          "total_output_tokens": 192 * 922, "duration_s": 38.0, "server": ServerCounters(
+              decode_external_tokens=192 * 7372.0, prefill_prompt_tokens=192 * 7373.0)},
+         "too few prompts: 192 for 64 streams, 3 each"),
+        ({"window": Window(peak_concurrency=50)}, "client or frontend saturated: 50 requests"),
+        ({"e2el_ms": Latency(mean=4000.0)}, "saturated: 20.5 requests in flight on average"),
+        ({"window": Window(queue_mean_ms=1400.0)}, "client queueing: requests waited 1400 ms"),
+        ({"load": ClientLoad(client_cpu_share=0.97)}, "its busiest process used 97% of one core"),
+        ({"load": ClientLoad(client_loop_lag_p99_ms=40.0)}, "its event loop lagged 40 ms (p99)"),
+        ({"load": ClientLoad(ttft_client_added_p99_ms=90.0)}, "it added to TTFT 90 ms (p99)"),
+        ({"window": Window(first_wave_ttft_ms=8450.0, later_ttft_ms=189.3)},
+         "cold first wave: mean TTFT of the first 64 requests 8450 ms, of the others 189.3 ms"),
+        ({"window": Window(first_half_e2el_ms=10000.0, second_half_e2el_ms=12500.0)},
+         "not steady: median E2E 10000 ms in the first half"),
+        ({"server": replace(TOLD, preemptions=7.0)}, "7 preemptions"),
+        ({"server": replace(TOLD, kv_expired=2.0)}, "leases expired: KV of 2 requests"),
+        ({"server": replace(TOLD, prefill_cached_tokens=512 * 3000.0)},
+         "warm cache: 40.7% of the prompt tokens"),
+        ({"server": replace(TOLD, decode_external_tokens=512 * 5000.0)}, "only 67.8% of the"),
+    ],
+)  # fmt: skip
+def test_a_doubt_makes_the_row_suspect_and_is_named(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    row = row_of(completed_run(tmp_path / "r", **changes))
+    assert (row["verdict"], reason in row["reasons"]) == ("SUSPECT", True), row["reasons"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"window": Window(peak_concurrency=58)},
+        {"window": Window(queue_mean_ms=1000.0)},
+        {"load": ClientLoad(client_cpu_share=0.8, client_loop_lag_p99_ms=10.0)},
+        {"window": Window(first_wave_ttft_ms=560.0, later_ttft_ms=189.3)},
+        {"window": Window(first_half_e2el_ms=10000.0, second_half_e2el_ms=11900.0)},
+        {"server": replace(TOLD, prefill_cached_tokens=512 * 16.0)},
+    ],
+)
+def test_what_is_just_inside_a_limit_is_no_doubt(tmp_path: Path, changes: dict[str, Any]) -> None:
+    row = row_of(completed_run(tmp_path / "r", **changes))
+    assert (row["verdict"], row["reasons"]) == ("VALID", "")
+
+
+def test_a_doubt_and_a_missing_proof_are_both_told(tmp_path: Path) -> None:
+    doubtful = point(server=replace(TOLD, preemptions=7.0))
+    row = row_of(write_run(tmp_path / "r", run_json(plan=plan(accuracy=None)), [doubtful], []))
+    assert row["verdict"] == "SUSPECT"
+    assert "7 preemptions" in row["reasons"]
+    assert "accuracy not run" in row["reasons"]
+
+
+def test_answers_without_a_number_in_a_score_that_passes_are_a_doubt(tmp_path: Path) -> None:
+    odd = [repeat(n, correct=1161, invalid=100) for n in range(5)]
+    row = row_of(write_run(tmp_path / "r", repeats=odd))
+    assert (row["verdict"], "7.6% of the answers hold no number" in row["reasons"]) == (
+        "SUSPECT",
+        True,
+    )
+
+
+def test_answers_cut_off_make_a_passing_score_invalid_as_well(tmp_path: Path) -> None:
+    cut = [repeat(n, correct=1161, invalid=0, cut=90) for n in range(5)]
+    row = row_of(write_run(tmp_path / "r", repeats=cut))
+    assert row["verdict"] == "INVALID"
+    assert "7% of the answers ended at the token limit (finish reason length)" in row["reasons"]
+
+
+def test_an_exact_output_length_is_what_was_asked_for(tmp_path: Path) -> None:
+    fixed: dict[str, Any] = {
+        "range_ratio": 1.0, "input_range": [8192, 8192], "output_range": [1024, 1024],
+        "total_input_tokens": 512 * 8192, "total_output_tokens": 512 * 1024,
+        "server": ServerCounters(
+            decode_external_tokens=512 * 8191.0, prefill_prompt_tokens=512 * 8192.0
+        ),
+    }  # fmt: skip
+    assert row_of(completed_run(tmp_path / "r", **fixed))["verdict"] == "VALID"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +181,9 @@ def test_small_drift_of_the_prompt_length_passes_and_large_drift_does_not(
             output_range=[1024, 1024],
             total_input_tokens=int(512 * measured),
             total_output_tokens=512 * 1024,
-            server=TOLD,
+            server=ServerCounters(
+                decode_external_tokens=512 * measured, prefill_prompt_tokens=512 * measured
+            ),
         )
     )
     assert row["verdict"] == verdict

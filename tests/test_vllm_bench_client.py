@@ -189,7 +189,7 @@ def test_the_result_keeps_no_arrays_and_no_number_json_cannot_say() -> None:
     result = {"failed": 0, "errors": [""], "itls": [[0.1]], "ttfts": [0.2], "duration": math.nan}
     kept, arrays = vllm_bench.split_result(result)
     assert kept == {"failed": 0, "duration": None, "error_counts": {}}
-    assert arrays == {"ttfts": [0.2], "errors": [""]}
+    assert arrays == {"ttfts": [0.2], "errors": [""], "latencies": [pytest.approx(0.3)]}
 
 
 class FakeRequest:

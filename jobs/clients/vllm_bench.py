@@ -351,6 +351,9 @@ def count_errors(errors: Iterable[str], failed: int) -> dict[str, int]:
 def split_result(result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The result without arrays but with `error_counts`, and the arrays worth keeping."""
     arrays = {name: result[name] for name in ARRAYS if name in result}
+    if "latencies" not in arrays and "itls" in result:
+        pairs = zip(result.get("ttfts", ()), result["itls"], strict=False)
+        arrays["latencies"] = [ttft + sum(gaps) for ttft, gaps in pairs]
     kept = {k: v for k, v in result.items() if k not in (*ARRAYS, *LONG_ARRAYS)}
     kept["error_counts"] = count_errors(result.get("errors", ()), int(result["failed"]))
     return {k: finite(v) for k, v in kept.items()}, arrays
@@ -383,6 +386,7 @@ def measure(options: argparse.Namespace, bench: list[str]) -> None:
             maker.wait()
     runner.warmup, runner.measured = load_prompts(options.prompts, args.num_prompts)
     kept, arrays = split_result(runner.run(args))
+    arrays["asked_output_lens"] = [prompt.output_tokens for prompt in runner.measured]
     kept["warmup_requests"] = len(runner.warmup)
     kept["warmup_error_counts"] = runner.warmup_errors
     kept["vllm_version"] = runner.version

@@ -47,6 +47,7 @@ class EngineCounters:
 
     prompt_tokens: float | None = None
     local_tokens: float | None = None
+    cached_tokens: float | None = None
     external_tokens: float | None = None
     generation_tokens: float | None = None
     kv_bytes: float | None = None

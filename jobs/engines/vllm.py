@@ -21,6 +21,7 @@ BY_SOURCE = "vllm:prompt_tokens_by_source_total"
 NAMES: dict[str, tuple[str, dict[str, str]]] = {
     "prompt_tokens": ("vllm:prompt_tokens_total", {}),
     "local_tokens": (BY_SOURCE, {"source": "local_compute"}),
+    "cached_tokens": (BY_SOURCE, {"source": "local_cache_hit"}),
     "external_tokens": (BY_SOURCE, {"source": "external_kv_transfer"}),
     "generation_tokens": ("vllm:generation_tokens_total", {}),
     "kv_bytes": ("vllm:nixl_bytes_transferred_sum", {}),
