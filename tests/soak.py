@@ -72,6 +72,7 @@ def one(folder: Path, rng: random.Random, tally: Tally) -> None:
     more = ("--fail", word) if word else ()
     role = rng.choice(("prefill_more", "decode_more"))
     document = two_points(prompts=120, **{role: ("--decode-tps", "50", *more)})
+    document["run_id"] = f"r-test-{rng.getrandbits(48):012x}"  # addresses of its own, beside others
     document["plan"]["budgets"]["stall"] = {"weights_s": 5.0, "ready_s": 8.0}
     stage = Stage(folder, document)
     if kind in ("step", "driver"):
