@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
 import io
 import os
@@ -18,7 +17,7 @@ from analysis.facts import tidy
 from analysis.legend import legend
 from analysis.load import Loaded, load
 from analysis.metrics import METRICS, Metric, compute_all
-from analysis.safetext import printable
+from analysis.saving import save, warn
 from analysis.tables import (
     csv_table,
     markdown_list,
@@ -36,6 +35,8 @@ SUFFIXES = {".csv": "csv", ".md": "markdown", ".parquet": "parquet"}
 # Commands in files of their own, each with `main(argv) -> int`. Imported only when asked for, so
 # that `table` does not pay for what plots need.
 COMMANDS = {
+    "series": ("analysis.series_command", "what the servers said of themselves, over time"),
+    "startup": ("analysis.startup_command", "how long each phase of each worker's start took"),
     "reference": ("analysis.reference_command", "the published figures, with their frontier"),
 }
 EPILOG = """
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return list_verdicts()
         return table(options)
     except AnalysisError as error:
-        _warn(str(error))
+        warn(str(error))
         return 2
     except BrokenPipeError:
         # The reader left (`| head`); nothing is wrong with the runs, and nobody listens.
@@ -84,11 +85,11 @@ def table(options: argparse.Namespace) -> int:
     if options.sort:
         frame = sort(frame, options.sort)
     for warning in loaded.warnings:
-        _warn(f"warning: {warning}")
+        warn(f"warning: {warning}")
     for (out, form), columns in zip(wanted, chosen, strict=True):
         content = _content(form, frame, columns, loaded)
         if out is not None:
-            _save(out, content)
+            save(out, content)
         else:
             sys.stdout.write(content.decode())
             sys.stdout.flush()
@@ -170,22 +171,6 @@ def _form(given: str | None, out: Path | None) -> str:
     if form == "parquet" and out is None:
         raise AnalysisError("--format parquet is not text: give --out FILE")
     return form
-
-
-def _save(path: Path, content: bytes) -> None:
-    """Whole or not at all, as every file of ours."""
-    aside = path.parent / f".{path.name}.{os.getpid()}.tmp"
-    try:
-        aside.write_bytes(content)
-        aside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink(missing_ok=True)
-        raise AnalysisError(f"--out {path}: cannot be written: {error.strerror}") from error
-
-
-def _warn(text: str) -> None:
-    sys.stderr.write(f"{printable(text)}\n")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def load(paths: Sequence[Path]) -> Loaded:
     """The runs in `paths`, each one once. AnalysisError for a path that holds no run."""
     loaded = Loaded()
     names: dict[str, Path] = {}
-    for folder in _each_once(paths, loaded.warnings):
+    for folder in each_once(paths, loaded.warnings):
         try:
             run = parse_run(folder, read_object(RunDir(folder).run_json))
         except BrokenFileError as error:
@@ -91,7 +91,7 @@ def share_accuracy(runs: Sequence[Run]) -> None:
             run.repeats = list(other.repeats)
 
 
-def _each_once(paths: Sequence[Path], warnings: list[str]) -> list[Path]:
+def each_once(paths: Sequence[Path], warnings: list[str]) -> list[Path]:
     """Every run directory in `paths`, the first way it was named (links count as their target)."""
     folders = [folder for path in paths for folder in find_runs(path, warnings)]
     return list({folder.resolve(): folder for folder in reversed(folders)}.values())[::-1]

@@ -35,6 +35,7 @@ from jobs.rendezvous import (
 )
 from jobs.resubmit import NotResubmittedError, resubmit
 from jobs.run_spec import RunSpec
+from jobs.sampling import Sampler
 from jobs.slurm_steps import SlurmSteps, own_step, troubled_nodes
 from jobs.store import RunDir, write_json, write_text
 from jobs.supervisor import Supervisor, Surroundings, Watched
@@ -178,8 +179,10 @@ class Job:
                     watched[plan.router.name] = router
                     await wait_for_router(deployment, journal)
                 watch = HangWatch(deployment, fresh, watched, journal, self.death)
+                sampler = Sampler(deployment, self.run_dir, around.secret, journal)
                 with watch.looking():
-                    await self._measure(deployment, supervisor, sweep, watch)
+                    async with sampler.sampling():
+                        await self._measure(deployment, supervisor, sweep, watch)
         finally:
             for task in beside:
                 task.cancel()

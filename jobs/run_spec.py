@@ -187,6 +187,8 @@ class Plan:
     budgets: Budgets
     preflight: PreflightPlan
     log_limit_mb: float = 300.0
+    sample_s: float = 1.0
+    """Seconds between two looks at a process's metrics; 0: none."""
 
     def with_role(self, role: str) -> list[Worker]:
         """The workers of one role."""

@@ -104,6 +104,11 @@ class RunDir:
         return self.points / "raw"
 
     @property
+    def series(self) -> Path:
+        """What was sampled of every process while the run measured (jobs/series_files.py)."""
+        return self.path / "series"
+
+    @property
     def gates(self) -> Path:
         """ready and go files by which prepared clients are held and released."""
         return self.path / "gates"
@@ -141,7 +146,8 @@ class RunDir:
 
     def make_folders(self) -> None:
         """The folders a job writes into, private to the user."""
-        for folder in (self.logs, self.points, self.raw, self.gates, self.accuracy, self.preflight):
+        folders = (self.logs, self.points, self.raw, self.gates, self.accuracy, self.preflight)
+        for folder in (*folders, self.series):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.reserve.write_bytes(b"\0" * RESERVE_BYTES)
 

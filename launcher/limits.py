@@ -45,6 +45,7 @@ NUMBERS: tuple[tuple[str, float, float], ...] = (
     ),
     *((f"cluster.budgets.stall.{key}", 1, 30 * DAY_S) for key in vars(StallConfig())),
     ("cluster.log_limit_mb", 1, 1e6),
+    ("cluster.sample_s", 0, 60),
     ("cluster.cpus_per_node", 1, 4096),
     ("cluster.gpus_per_node", 1, 64),
     ("cluster.nodes", 1, 4096),

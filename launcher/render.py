@@ -51,6 +51,7 @@ def plan_document(plan: LaunchPlan, placement: Placement, around: Surroundings) 
         "canary": canary_document(plan),
         "budgets": asdict(config.cluster.budgets),
         "log_limit_mb": config.cluster.log_limit_mb,
+        "sample_s": config.cluster.sample_s,
         "preflight": preflight_document(plan, placement, around, mounts),
         "time_estimate": made.document() if (made := estimate(plan)) else None,
         "time_limit": config.cluster.time,

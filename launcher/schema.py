@@ -152,6 +152,10 @@ class ClusterConfig:
     """Node-local folder for compile caches: <cache_dir>/launcher-<uid>/<run>/<worker>, 0700."""
     log_limit_mb: float = 300.0
     """Size of one process's logs, MB; of a longer one the beginning and the end are kept."""
+    sample_s: float = 1.0
+    """Seconds between two looks at every engine's and the router's metrics while the run measures
+    (docs/find-the-bottleneck.md); 0: none. A page that takes long is asked for more rarely, so
+    that no process spends more than 5 % of its time on it."""
     min_free_disk_gb: float = 1.0
     """Free space the preflight wants in the results folder and the cache folder, GB."""
 

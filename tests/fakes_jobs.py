@@ -174,7 +174,11 @@ def pair_run(
             rehearsal_worker("prefill", 0, p_http, p_nixl, *prefill_more, dp=prefill_dp),
             rehearsal_worker("decode", 1, d_http, d_nixl, *decode_more, dp=decode_dp),
         ],
-        "router": {**step("router", 0, argv), "url": base},
+        "router": {
+            **step("router", 0, argv),
+            "url": base,
+            "listeners": [{"what": "metrics", "port": metrics}],
+        },
         "base_url": base,
         "points": [point(i, c, client, base) for i, c in enumerate(points)],
         **plan,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jobs.prometheus import Sample
+from jobs.series_page import Family
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,10 @@ class Dialect(Protocol):
     def side_channel_greeting_bytes(self) -> int: ...
     @property
     def causes(self) -> Sequence[Cause]: ...
+    @property
+    def engine_series(self) -> Mapping[str, Family]: ...
+    @property
+    def router_series(self) -> Mapping[str, Family]: ...
 
     def start_up(self, line: str) -> StartUp | None:
         """The phase a log line announces."""

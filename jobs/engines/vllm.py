@@ -9,6 +9,7 @@ from typing import Any
 from jobs.engines.dialect import Answer, EngineCounters, Load, StartUp
 from jobs.engines.vllm_causes import CAUSES
 from jobs.engines.vllm_logs import MARKS, NOISE, PERCENT, PHASES
+from jobs.engines.vllm_series import ENGINE_SERIES, ROUTER_SERIES
 from jobs.prometheus import Sample, parse_metrics
 
 TOP = 20
@@ -50,6 +51,8 @@ class VllmDialect:
     phases: Sequence[str] = PHASES
     side_channel_greeting_bytes = 10
     causes = CAUSES
+    engine_series = ENGINE_SERIES
+    router_series = ROUTER_SERIES
 
     def start_up(self, line: str) -> StartUp | None:
         """The phase of a log line; the most advanced one where several match."""

@@ -1,0 +1,44 @@
+"""What every command does with its result: files whole or not at all, warnings to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.errors import AnalysisError
+from analysis.safetext import printable
+
+SUFFIXES = (".parquet", ".csv")
+
+
+def save(path: Path, content: bytes) -> None:
+    """Whole or not at all, as every file of ours; AnalysisError when it cannot be written."""
+    aside = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        aside.write_bytes(content)
+        aside.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise AnalysisError(f"--out {path}: cannot be written: {error.strerror}") from error
+
+
+def frame_bytes(frame: pd.DataFrame, out: Path) -> bytes:
+    """A tidy frame in the format of `out`'s suffix; AnalysisError for any other."""
+    if out.suffix == ".csv":
+        return frame.to_csv(index=False).encode()
+    if out.suffix != ".parquet":
+        raise AnalysisError(f"--out {out}: the suffix is none of {', '.join(SUFFIXES)}")
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+def warn(text: str) -> None:
+    """A line on stderr."""
+    sys.stderr.write(f"{printable(text)}\n")

@@ -1,0 +1,169 @@
+"""Every engine's and the router's numbers, looked at again and again while the run measures.
+
+It must never end or delay a run: a process that does not answer leaves a gap, and whatever goes
+wrong here costs the series, not the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from jobs.events import Journal
+from jobs.probing import AskError, Http
+from jobs.rendezvous import Deployment
+from jobs.run_spec import Worker
+from jobs.series_files import SeriesFiles
+from jobs.series_page import Numbers, SeriesPage
+from jobs.store import RunDir
+from jobs.tokens import fill
+
+SHARE = 0.05
+"""Of its time that a process may spend on being looked at: one whose page takes long to make
+(many ranks behind one address) is asked more rarely than every cluster.sample_s ..."""
+
+RAREST_S = 10.0
+"""... but not more rarely than this."""
+
+PATIENCE_S = 10.0
+ROUTER = "router"
+OWN_COLUMNS = ("t", "rank", "answer_s")
+
+
+@dataclass(slots=True)
+class Target:
+    """One address to look at. `ranks` are the global ranks behind it, in order."""
+
+    name: str
+    role: str
+    url: str
+    page: SeriesPage
+    ranks: list[int]
+    looks: int = 0
+    missed: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What its rows are."""
+        return OWN_COLUMNS + self.page.words
+
+    def rows(
+        self, t: float, answer_s: float, found: dict[str, Numbers]
+    ) -> list[list[float | None]]:
+        """One row of the process itself, one of every rank."""
+        engines = sorted((label for label in found if label.isdecimal()), key=int)
+        told: list[tuple[float | None, float | None, Numbers]] = [
+            (None, answer_s, found.get("", {}))
+        ]
+        told += [(self._rank(engines, place), None, found[engines[place]])
+                 for place in range(len(engines))]  # fmt: skip
+        return [
+            [t, rank, answer, *(numbers.get(word) for word in self.page.words)]
+            for rank, answer, numbers in told
+        ]
+
+    def _rank(self, engines: list[str], place: int) -> int:
+        """The global rank of an engine: its label where that is one of the ranks here, else by
+        place (a hybrid load balancer may count its local ranks from 0)."""
+        if set(map(int, engines)) <= set(self.ranks) or place >= len(self.ranks):
+            return int(engines[place])
+        return self.ranks[place]
+
+
+class Sampler:
+    """Looks at every address of a deployment."""
+
+    def __init__(self, deployment: Deployment, run_dir: RunDir, secret: str, journal: Journal):
+        self._every_s = deployment.plan.sample_s
+        self._files = SeriesFiles(run_dir.series)
+        self._http = Http(secret)
+        self._journal = journal
+        self._targets = targets(deployment) if self._every_s > 0 else []
+
+    @asynccontextmanager
+    async def sampling(self) -> AsyncIterator[None]:
+        """It looks while this lasts."""
+        self._files.begin()
+        for target in self._targets:
+            self._files.head(target.name, target.role, target.columns)
+        async with self._http:
+            count = len(self._targets)
+            tasks = [
+                asyncio.create_task(self._look(target, self._every_s * place / count))
+                for place, target in enumerate(self._targets)
+            ]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                ends = await asyncio.gather(*tasks, return_exceptions=True)
+                await asyncio.to_thread(self._files.close)
+                self._tell(ends)
+
+    async def _look(self, target: Target, first_s: float) -> None:
+        """One address again and again; a slow one holds up no other."""
+        await asyncio.sleep(first_s)
+        while True:
+            begun = time.monotonic()
+            target.looks += 1
+            try:
+                page = await self._http.text(target.url, PATIENCE_S)
+            except AskError:
+                target.missed += 1
+                took = 0.0
+            else:
+                took = time.monotonic() - begun
+                for row in target.rows(time.time() - took / 2, took, target.page.read(page)):
+                    self._files.row(target.name, row)
+            rest = time.monotonic() - begun
+            every = max(self._every_s, min(took / SHARE, RAREST_S))
+            await asyncio.sleep(max(every - rest, self._every_s / 10))
+
+    def _tell(self, ends: list[BaseException | None]) -> None:
+        """How complete the series are; never an error of the run."""
+        looks = sum(target.looks for target in self._targets)
+        gaps = {target.name: target.missed for target in self._targets if target.missed}
+        text = f"{looks} looks at the metrics of {len(self._targets)} processes"
+        if gaps:
+            text += "; no answer: " + ", ".join(f"{name} {n} x" for name, n in gaps.items())
+        self._journal.note("series", text, looks=looks, gaps=gaps)
+        lost = [str(end) for end in ends if isinstance(end, Exception)]
+        if self._files.trouble or self._files.dropped:
+            lost.append(f"{self._files.dropped} rows not written: {self._files.trouble}")
+        if lost:
+            self._journal.warn("series_lost", f"series/ is incomplete: {'; '.join(lost)}")
+
+
+def targets(deployment: Deployment) -> list[Target]:
+    """Every worker with an address, and the router's metrics listener."""
+    plan, dialect = deployment.plan, deployment.dialect
+    engine = SeriesPage(dialect.engine_series)
+    found = [
+        Target(
+            name=worker.name,
+            role=worker.role,
+            url=deployment.url(worker) + dialect.metrics_path,
+            page=engine,
+            ranks=ranks_of(deployment, worker),
+        )
+        for worker in plan.workers
+        if worker.url
+    ]
+    router = plan.router
+    for listener in router.listeners if router else []:
+        if router and listener.what == "metrics":
+            address = fill(f"{{node{router.node}.address}}", deployment.tokens)
+            url = f"http://{address}:{listener.port}{dialect.metrics_path}"
+            found.append(Target(ROUTER, ROUTER, url, SeriesPage(dialect.router_series), []))
+    return found
+
+
+def ranks_of(deployment: Deployment, worker: Worker) -> list[int]:
+    """Global ranks behind a worker's address: its own and its headless followers'."""
+    if worker.served_ranks:
+        return worker.served_ranks
+    return list(range(deployment.plan.ranks_behind(worker)))
