@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,21 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-import yaml
 from hydra import compose, initialize_config_dir
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
 
 from launcher.errors import LauncherError, PlanError
 from launcher.kinds import ill_lists
 from launcher.mistakes import nearest, open_keys, unknown_keys
 from launcher.schema import LaunchConfig
-from launcher.sweep_axes import Axes, read_axes, zip_value
 
 CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
 GROUPS = ("cluster", "topology", "model", "flags", "engine", "router", "workload", "accuracy")
@@ -66,65 +58,14 @@ def is_sweep(words: Sequence[str]) -> bool:
     return bool(dashed) and dashed <= {"-m", "--multirun"}
 
 
-def sweep_axes(words: Sequence[str]) -> Axes:
-    """The axes of a multirun: those of the command line, and those that a file keeps.
-
-    A file keeps axes in `hydra.sweeper.params` and couples them by `sweep.zip`.
-    """
-    overrides = [word for word in words if not word.startswith("-")]
-    with initialize_config_dir(str(CONF_DIR), version_base=None):
-        return _axes_with_kept(overrides)
-
-
-def _axes_with_kept(overrides: Sequence[str]) -> Axes:
-    axes = read_axes(overrides)
-    try:
-        config = compose("config", overrides=axes.fixed(), return_hydra_config=True)
-        kept: Any = OmegaConf.to_container(config.hydra.sweeper, resolve=True)
-        zips: Any = OmegaConf.to_container(config.sweep.zip, resolve=True)
-    except (HydraException, OmegaConfBaseException, yaml.YAMLError):
-        return axes  # what is wrong is told combination by combination
-    axes = read_axes(overrides, kept.get("params") or {})
-    return Axes(axes.columns, zip_value(zips) if zips else ())
-
-
-class Composer:
-    """Composes many command lines; those with the same options of groups share one composition."""
-
-    def __init__(self) -> None:
-        self._bases: dict[tuple[str, ...], bytes] = {}
-        self._parsed: dict[str, Override] = {}
-
-    def combination(self, words: Sequence[str]) -> Combination:
-        """One combination of a sweep; raises what Hydra and OmegaConf raise."""
-        for word in words:
-            if word not in self._parsed:
-                self._parsed[word] = OverridesParser.create().parse_override(word)
-        parsed = [self._parsed[word] for word in words]
-        chosen = [
-            override
-            for override in parsed
-            if (CONF_DIR / override.key_or_group).is_dir()
-            or override.key_or_group.startswith("hydra")
-        ]
-        key = tuple(str(override.input_line) for override in chosen)
-        if key not in self._bases:
-            self._bases[key] = pickle.dumps(_compose_one(list(key)))
-        base: Combination = pickle.loads(self._bases[key])
-        values = [override for override in parsed if override not in chosen]
-        OmegaConf.set_struct(base.config, True)
-        ConfigLoaderImpl._apply_overrides_to_config(values, base.config)
-        own = tuple(word for word in words if not word.startswith("hydra"))
-        return Combination(config=base.config, labels=base.labels, overrides=own)
-
-
 def _compose_one(words: list[str]) -> Combination:
     with initialize_config_dir(str(CONF_DIR), version_base=None):
         config = compose("config", overrides=words, return_hydra_config=True)
-    return _combination(config, config.hydra)
+    return combination_of(config, config.hydra)
 
 
-def _combination(config: DictConfig, settings: Any) -> Combination:
+def combination_of(config: DictConfig, settings: Any) -> Combination:
+    """What Hydra composed, its own part (`settings`) taken out."""
     overrides: Any = OmegaConf.to_container(settings.overrides.task, resolve=False)
     chosen = settings.runtime.choices
     labels = {group: str(chosen[group]) for group in GROUPS}
@@ -136,13 +77,13 @@ def _combination(config: DictConfig, settings: Any) -> Combination:
 
 @hydra.main(version_base=None, config_path=str(CONF_DIR), config_name="config")
 def _collect(config: DictConfig) -> None:
-    composed.append(_combination(config, HydraConfig.get()))
+    composed.append(combination_of(config, HydraConfig.get()))
 
 
 def typed(config: DictConfig) -> LaunchConfig:
     """The composed configuration as typed values; open `???` are named all at once."""
     plain: Any = OmegaConf.to_container(config, resolve=False)
-    missing = sorted(open_keys(config)) if "???" in _texts(plain) else []
+    missing = sorted(open_keys(config)) if "???" in texts_of(plain) else []
     if missing:
         raise PlanError(
             f"{key} is not set (???): give it a value, as in {key}=..." for key in missing
@@ -160,9 +101,9 @@ def typed(config: DictConfig) -> LaunchConfig:
     return made
 
 
-def _texts(value: Any) -> set[str]:
+def texts_of(value: Any) -> set[str]:
     """Every text in a plain tree."""
     if isinstance(value, str):
         return {value}
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return set().union(*(_texts(item) for item in inner))
+    return set().union(*(texts_of(item) for item in inner))

@@ -69,11 +69,19 @@ def stand_in(hint: Any) -> Any:
     return _STAND_INS.get(hint)
 
 
+@functools.cache
+def _lists() -> tuple[tuple[str, Any], ...]:
+    """Keys that take a list, with their type."""
+    return tuple(
+        (key, hint)
+        for key, hint in hints().items()
+        if typing.get_origin(hint) is list and not key.startswith("topology.roles.")
+    )
+
+
 def ill_lists(config: LaunchConfig) -> Iterator[tuple[str, str]]:
     """(key, problem) of lists with items of another kind: OmegaConf takes lists inside lists."""
-    for key, hint in hints().items():
-        if typing.get_origin(hint) is not list or key.startswith("topology.roles."):
-            continue
+    for key, hint in _lists():
         value: Any = config
         for part in key.split("."):
             value = getattr(value, part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import re
 import typing
 from collections.abc import Iterator
@@ -61,12 +62,17 @@ def open_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
             yield from open_keys(config[key], f"{prefix}{key}.")
 
 
+@functools.cache
+def _annotations(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def unknown_keys(config: Any, kind: Any, prefix: str = "") -> list[str]:
     """Dotted keys of a composed configuration that the schema does not have.
 
     `+key=value` adds a key to a typed node without a word; here it is found.
     """
-    hints = typing.get_type_hints(kind)
+    hints = _annotations(kind)
     found: list[str] = []
     for raw_key in config:
         name, hint = f"{prefix}{raw_key}", hints.get(str(raw_key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 import platform
 import socket
@@ -64,6 +65,7 @@ def provenance(checkout: Checkout, overrides: list[str]) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,8 @@ import yaml
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from launcher.composing import CONF_DIR, Composer, sweep_axes, typed
+from launcher.composer import Composer
+from launcher.composing import CONF_DIR
 from launcher.diagnosis import diagnose, diagnose_each, judged, placed, shared_first, suspicious
 from launcher.errors import PlanError, SubmissionError
 from launcher.follow import stay_with
@@ -59,13 +61,14 @@ def run_sweep(words: Sequence[str]) -> int:
     """0 all submitted (or, when followed, all good); 1 otherwise. PlanError submits nothing."""
     if suspicious(words, CONF_DIR) and (found := diagnose(words, CONF_DIR, sys.executable)):
         raise PlanError(found)
-    axes = sweep_axes(words)
+    composer = Composer()
+    axes = composer.axes(words)
     _whole_sweep_keys(axes)
     combinations = axes.combinations()
     names = [" ".join(entry) for entry in combinations]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
         raise PlanError(f"the sweep has {name} more than once: give it once" for name in repeated)
-    made = check_all(combinations, names)
+    made = check_all(composer, combinations, names)
     first = made.members[0].config
     if len({(m.config.cluster.executor, m.config.cluster.results_dir) for m in made.members}) > 1:
         raise PlanError(
@@ -88,32 +91,33 @@ def run_sweep(words: Sequence[str]) -> int:
     return _submit(words, axes, combinations, groups, made)
 
 
-def check_all(combinations: Sequence[tuple[str, ...]], names: Sequence[str]) -> Checked:
+def check_all(
+    composer: Composer, combinations: Sequence[tuple[str, ...]], names: Sequence[str]
+) -> Checked:
     """Every combination composed and checked; PlanError with all problems of all of them.
 
     With sweep.skip_invalid those that are wrong are left out, unless nothing is left.
     """
-    composer, members = Composer(), []
+    members: list[Member] = []
     warnings: dict[int, tuple[str, ...]] = {}
     bad: dict[int, tuple[str, ...]] = {}
     for number, overrides in enumerate(combinations):
         try:
-            combination = composer.combination(overrides)
-            config = typed(combination.config)
+            made = composer.made(overrides)
         except WRONG as error:
             problems = diagnose_each(overrides, CONF_DIR, sys.executable)
             if not problems and not isinstance(error, PlanError):
                 raise
             bad[number] = problems or getattr(error, "problems", ())
             continue
-        found = judged(config, sys.executable)
+        found = judged(made.config, sys.executable)
         warnings[number] = found.warnings
         if found.problems:
-            at = placed(found.problems, overrides, combination.labels, CONF_DIR)
+            at = placed(found.problems, overrides, made.labels, CONF_DIR)
             bad[number] = tuple(at)
             continue
         members.append(
-            Member(number=number, config=config, labels=combination.labels, overrides=overrides)
+            Member(number=number, config=made.config, labels=made.labels, overrides=overrides)
         )
     if bad and not (members and all(member.config.sweep.skip_invalid for member in members)):
         wrong = {name: bad.get(number, ()) for number, name in enumerate(names)}

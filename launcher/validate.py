@@ -190,7 +190,9 @@ def site(config: LaunchConfig) -> Iterator[str]:
 
 def safe_text(config: LaunchConfig) -> Iterator[str]:
     """No control characters: a line break in a value could end a line of the batch script."""
-    for where, value in _strings(dataclasses.asdict(config), ""):
+    for where, value in _strings(config, ""):
+        if value.isprintable():
+            continue
         if any(unicodedata.category(character) in UNPRINTABLE for character in value):
             yield f"{where}={value!r}: control characters are not allowed; write one plain line"
 
@@ -205,6 +207,9 @@ def _strings(value: Any, where: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             yield from _strings(item, f"{where}[{index}]")
+    elif dataclasses.is_dataclass(value):
+        for key, item in vars(value).items():
+            yield from _strings(item, f"{where}.{key}" if where else key)
 
 
 def environment(config: LaunchConfig) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from launcher.composing import Composer, sweep_axes, typed
+from launcher.composer import Composer
 from launcher.diagnosis import judged
 from launcher.groups import Group, Member, grouped
 from launcher.schema import register
@@ -15,7 +15,7 @@ QUICK = ("engine=rehearsal", "cluster=local", "dry_run=true")
 def combinations_of(*words: str) -> list[tuple[str, ...]]:
     """The overrides of every combination of a command line."""
     register()
-    return sweep_axes(words).combinations()
+    return Composer().axes(words).combinations()
 
 
 def members_of(*words: str) -> list[Member]:
@@ -23,11 +23,10 @@ def members_of(*words: str) -> list[Member]:
     composer, members = Composer(), []
     asked = () if any(word.startswith("accuracy=") for word in words) else ("accuracy=none",)
     for number, overrides in enumerate(combinations_of(*QUICK, *asked, *words)):
-        made = composer.combination(overrides)
-        config = typed(made.config)
-        assert judged(config, sys.executable).problems == ()
+        made = composer.made(overrides)
+        assert judged(made.config, sys.executable).problems == ()
         members.append(
-            Member(number=number, config=config, labels=made.labels, overrides=overrides)
+            Member(number=number, config=made.config, labels=made.labels, overrides=overrides)
         )
     return members
 

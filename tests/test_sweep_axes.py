@@ -9,7 +9,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from launcher.composing import CONF_DIR, Composer
+from launcher.composer import Composer
+from launcher.composing import CONF_DIR
 from launcher.errors import LauncherError
 from launcher.schema import register
 from launcher.sweep_axes import read_axes
