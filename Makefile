@@ -40,7 +40,10 @@ types: $(VENV)/ready
 floors: $(VENV)/ready
 	$(BIN)/lint-imports
 unit: $(VENV)/ready  ## keeps two cores busy, and leaves them to those that mostly wait, as on Slurm
-	nice $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slurm and not engine"
+	nice $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slurm and not engine and not browser"
+
+browser: $(VENV)/ready  ## report.html in a real Chromium (Debian: chromium; skipped where there is none)
+	$(BIN)/python -m pytest -m browser
 
 slurm: $(VENV)/ready  ## on a real Slurm, 2 racks x 18 nodes x 4 GPUs (needs root, else skipped)
 	if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m tests.cluster install; fi

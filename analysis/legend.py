@@ -27,7 +27,7 @@ def legend(loaded: Loaded, frame: pd.DataFrame) -> str:
     """Plain lines, every name in them printable."""
     lines = [*DEFINITIONS, *_divisors(loaded.runs), *_ranges(frame), *_accuracies(loaded.runs)]
     lines += list(_transfers(loaded.runs))
-    lines += [*_remarks(frame, "reasons"), *_remarks(frame, "notes"), *_endings(loaded.runs)]
+    lines += [*_remarks(frame, "reasons"), *_remarks(frame, "notes"), *endings(loaded.runs)]
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
@@ -90,7 +90,7 @@ def _remarks(frame: pd.DataFrame, column: str) -> Iterator[str]:
         yield f"{head}, {run} {','.join(points)}: {text}"
 
 
-def _endings(runs: Iterable[Run]) -> Iterator[str]:
+def endings(runs: Iterable[Run]) -> Iterator[str]:
     """Runs that did not complete, and how far they came."""
     for run in runs:
         outcome, planned = run.outcome, len(run.planned)

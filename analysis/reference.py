@@ -54,6 +54,7 @@ class Reference:
     error_tps_per_user: float
     mark_tps_per_gpu: float
     mark_gsm8k: float
+    served_model: str
     isl: int
     osl: int
     range_definition: str
@@ -93,6 +94,7 @@ def parse_reference(text: str) -> Reference:
         error_tps_per_user=float(header["error_tps_per_user"]),
         mark_tps_per_gpu=float(header["mark_tps_per_gpu"]),
         mark_gsm8k=float(header["mark_gsm8k"]),
+        served_model=header["served_model"],
         isl=int(header["isl"]),
         osl=int(header["osl"]),
         range_definition=header["range_definition"],

@@ -1,0 +1,172 @@
+"use strict";
+// What is drawn: series, the chosen rows, throughput against speed per user, latency.
+
+const DIVISORS = [
+  { id: "total_tps_per_gpu", words: "serving GPU", axis: "total tok/s per serving GPU" },
+  { id: "total_tps_per_allocated_gpu", words: "allocated GPU", axis: "total tok/s per allocated GPU" },
+  { id: "output_tps_per_decode_gpu", words: "decode GPU", axis: "output tok/s per decode GPU" },
+  { id: "input_tps_per_prefill_gpu", words: "prefill GPU", axis: "input tok/s per prefill GPU" },
+];
+const GROUPINGS = ["topology", "flags", "model", "engine", "client", "cluster", "run"];
+const STATISTICS = [["median", "median"], ["mean", "mean"], ["p90", "90th percentile"], ["p99", "99th percentile"]];
+const MANY_LINES = 60;
+const GREY = { colour: "#767676", dark_colour: "#9a9a9a", mark: "circle", dash: [2, 3] };
+
+const state = {
+  grouping: "topology", workload: "", divisor: DIVISORS[0].id, statistic: "median",
+  reference: false, off: new Set(), run: "",
+};
+
+function seriesNames() {
+  return distinct(rowsOf(() => true).map((row) => seriesOf(row))).sort(byNumbers);
+}
+
+// 4x2 before 10x2: digits compare as numbers.
+function byNumbers(a, b) {
+  return a.localeCompare(b, "en", { numeric: true });
+}
+
+function seriesOf(row) {
+  return value(state.grouping, row) || "unknown";
+}
+
+function lookOf(name) {
+  const looks = DATA.palette.series;
+  return looks[Math.max(0, state.names.indexOf(name)) % looks.length];
+}
+
+function rowsOf(wanted) {
+  const rows = [];
+  for (let row = 0; row < DATA.rows; row += 1) if (wanted(row)) rows.push(row);
+  return rows;
+}
+
+// Rows that may be drawn, of the chosen load, of the series that are switched on.
+function chosenRows() {
+  return rowsOf((row) => DATA.drawn[row] === 1 && value("workload words", row) === state.workload
+    && !state.off.has(seriesOf(row)));
+}
+
+// Rows with both figures, and lines: the points of one run of one series in order of concurrency.
+function laidOut(xName, yName) {
+  const rows = chosenRows().filter((row) => value(xName, row) !== null && value(yName, row) !== null);
+  const runs = new Map();
+  for (const row of rows) {
+    const key = `${seriesOf(row)}\n${value("run", row)}`;
+    if (!runs.has(key)) runs.set(key, []);
+    runs.get(key).push(row);
+  }
+  const lines = runs.size > MANY_LINES ? [] : [...runs.values()].map((own) => ({
+    look: lookOf(seriesOf(own[0])),
+    points: own.sort((a, b) => value("concurrency", a) - value("concurrency", b))
+      .map((row) => [value(xName, row), value(yName, row)]),
+  }));
+  const marks = rows.map((row) => ({
+    x: value(xName, row), y: value(yName, row), look: lookOf(seriesOf(row)),
+    hollow: value("verdict", row) !== "VALID", size: rows.length > 1000 ? 3 : 5,
+    tell: () => toldOf(row), pick: () => pickRun(value("run", row)),
+  }));
+  return { rows, lines, marks, crowded: runs.size > MANY_LINES };
+}
+
+function toldOf(row) {
+  const names = [state.divisor, "generation_tps_per_user", `ttft_${state.statistic}_ms`,
+    `tpot_${state.statistic}_ms`, "accuracy", "bottleneck", "verdict", "run"];
+  const head = `${seriesOf(row)}, concurrency ${shown("concurrency", row)}`;
+  return [head, ...names.filter((name) => COLUMNS.has(name)).map((name) => [
+    COLUMNS.get(name).label, withUnit(name, row)])];
+}
+
+function drawPareto() {
+  const divisor = DIVISORS.find((one) => one.id === state.divisor);
+  const { rows, lines, marks, crowded } = laidOut("generation_tps_per_user", divisor.id);
+  const published = state.reference ? publishedMarks(divisor.id) : { lines: [], marks: [], bars: [] };
+  const edge = frontierOf(marks);
+  const every = [...marks, ...published.marks];
+  const [least, most] = spread(every.map((mark) => mark.y));
+  chart(byId("pareto"), {
+    title: `${divisor.axis} against tokens per second one user sees`,
+    x: { label: "generation tok/s per user (1000 / median TPOT in ms)", kind: "linear", values: every.map((m) => m.x) },
+    y: { label: divisor.axis, kind: most / least > 300 ? "log10" : "linear", values: every.map((m) => m.y) },
+    lines: [{ kind: "frontier", points: edge }, ...published.lines, ...lines],
+    marks: [...published.marks, ...marks], bars: published.bars, watermark: watermarkWords(),
+  });
+  byId("pareto-note").textContent = paretoWords(rows.length, crowded, divisor.id);
+}
+
+function paretoWords(count, crowded, name) {
+  const missing = chosenRows().length - count;
+  const words = [count ? "Grey band: the frontier of the points drawn; up and right is better." : "No point to draw."];
+  if (chosenRows().some((row) => value("verdict", row) !== "VALID")) {
+    words.push("Hollow marks: not VALID (see the table's verdict).");
+  }
+  if (missing) words.push(`${missing} chosen points have no such figure.`);
+  if (crowded) words.push(`More than ${MANY_LINES} lines: points only.`);
+  if (state.reference) words.push(referenceWords(name));
+  else if (DATA.reference.not_comparable) {
+    words.push(`The published reference is off: ${DATA.reference.not_comparable}.`);
+  }
+  return words.join(" ");
+}
+
+function referenceWords(name) {
+  const told = DATA.reference;
+  if (!(name in told.points[0])) return "The article gives no figure per GPU of one role, so no reference is drawn.";
+  const warning = told.not_comparable ? ` NOT COMPARABLE with these rows: ${told.not_comparable}.` : "";
+  const converted = name === "total_tps_per_allocated_gpu" ? " Converted here from serving to allocated GPUs." : "";
+  return `Small grey marks: ${told.source}; error ${told.error} (bars; dotted mark: larger).${converted}${warning}`;
+}
+
+// The article's points and its frontier under the chosen divisor; none where it gives no figure.
+function publishedMarks(name) {
+  const told = DATA.reference;
+  if (!(name in told.points[0])) return { lines: [], marks: [], bars: [] };
+  const marks = told.points.map((point) => ({
+    x: point.x, y: point[name], size: 3.5, hollow: true, kind: point.approximate ? "published rough" : "published",
+    look: { ...GREY, mark: DATA.palette.series[shapePlace(point.topology)].mark },
+    tell: () => [`published: ${point.topology}, concurrency ${point.concurrency}`,
+      ["total", `${figure(point[name], 0)} ± ${told.error_y} tok/s/GPU`],
+      ["gen", `${figure(point.x, 1)} ± ${told.error_x} tok/s/user`],
+      ["GPUs", `${point.serving_gpus} serving, ${point.allocated_gpus} allocated`],
+      ["read", point.approximate ? "approximate: under another mark" : "off the figure"]],
+  }));
+  const lines = distinct(told.points.map((point) => point.topology)).map((topology) => ({
+    kind: "published", look: GREY,
+    points: told.points.filter((point) => point.topology === topology).map((point) => [point.x, point[name]]),
+  }));
+  const bars = told.points.map((point) => ({
+    x: point.x, y: point[name], dx: told.error_x,
+    dy: told.error_y * (point[name] / point.total_tps_per_gpu),
+  }));
+  return { lines, marks, bars };
+}
+
+function shapePlace(topology) {
+  return distinct(DATA.reference.points.map((point) => point.topology)).indexOf(topology);
+}
+
+function frontierOf(marks) {
+  let best = -Infinity;
+  return [...marks].sort((a, b) => b.x - a.x || b.y - a.y)
+    .filter((mark) => mark.y > best && ((best = mark.y), true))
+    .map((mark) => [mark.x, mark.y]);
+}
+
+function drawLatency(kind, label) {
+  const name = `${kind}_${state.statistic}_ms`;
+  const { rows, lines, marks } = laidOut("concurrency", name);
+  const [least, most] = spread(rows.map((row) => value(name, row)));
+  const word = STATISTICS.find(([id]) => id === state.statistic)[1];
+  chart(byId(kind), {
+    title: `${label} against concurrency`,
+    x: { label: "concurrency (requests in flight)", kind: "log2", values: marks.map((m) => m.x) },
+    y: { label: `${kind.toUpperCase()} ${word}, ms`, kind: most / least > 20 ? "log10" : "linear", values: marks.map((m) => m.y) },
+    lines, marks, bars: [], watermark: watermarkWords(), height: 300,
+  });
+  const missing = chosenRows().length - rows.length;
+  byId(`${kind}-note`).textContent = missing ? `${missing} chosen points have no such figure.` : "";
+}
+
+function watermarkWords() {
+  return DATA.rehearsal ? "REHEARSAL" : "";
+}

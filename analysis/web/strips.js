@@ -1,0 +1,173 @@
+"use strict";
+// What held each point back; how one run started; what its servers did while it was measured.
+
+const MAX_STRIPS = 80;
+
+function drawBottlenecks() {
+  const known = VALUES.has("bottleneck");
+  byId("bottleneck-section").hidden = !known;
+  if (!known) return;
+  const rows = chosenRows();
+  const columns = distinct(rows.map((row) => value("concurrency", row))).sort((a, b) => a - b);
+  const strips = new Map();
+  for (const row of rows) {
+    const key = value("run", row);
+    if (!strips.has(key)) strips.set(key, new Map());
+    strips.get(key).set(value("concurrency", row), row);
+  }
+  const head = el("tr", {}, el("th", { scope: "col" }, "concurrency"),
+    ...columns.map((c) => el("th", { scope: "col" }, figure(c, 0))));
+  const body = [...strips.entries()].slice(0, MAX_STRIPS).map(([run, cells]) => el("tr", {},
+    el("th", { scope: "row", title: run }, stripName(run, [...cells.values()][0], strips.size)),
+    ...columns.map((c) => bottleneckCell(cells.get(c)))));
+  byId("bottleneck").replaceChildren(el("table", { class: "strip" }, el("thead", {}, head), el("tbody", {}, ...body)));
+  const left = strips.size > MAX_STRIPS ? ` The first ${MAX_STRIPS} of ${strips.size} runs.` : "";
+  byId("bottleneck-note").replaceChildren(...bottleneckKey(rows), left);
+}
+
+function stripName(run, row) {
+  return `${value("topology", row) || run} ${String(run).slice(-6)}`;
+}
+
+function bottleneckCell(row) {
+  if (row === undefined) return el("td", {});
+  const word = value("bottleneck", row) || "";
+  const [colour, letter] = bottleneckLook(word);
+  const evidence = value("bottleneck_evidence", row) || "no evidence recorded";
+  const cell = el("td", { class: "cell", tabindex: "0", title: `${word || "unknown"}: ${evidence}` }, letter);
+  cell.style.background = colour;
+  cell.style.color = readable(colour);
+  return cell;
+}
+
+// Words come from records: only those of the palette itself are looked up in it.
+function bottleneckLook(word) {
+  const known = DATA.palette.bottlenecks;
+  return known[Object.hasOwn(known, word) ? word : ""];
+}
+
+function phaseColour(phase) {
+  return Object.hasOwn(DATA.palette.phases, phase) ? DATA.palette.phases[phase] : "#bbbbbb";
+}
+
+function bottleneckKey(rows) {
+  const words = distinct(rows.map((row) => value("bottleneck", row) || ""));
+  return words.map((word) => {
+    const [colour, letter] = bottleneckLook(word);
+    const patch = el("span", { class: "patch" }, letter);
+    patch.style.background = colour;
+    patch.style.color = readable(colour);
+    return el("span", { class: "key" }, patch, ` ${word || "unknown"} `);
+  });
+}
+
+// Black or white, whichever stands out from #rrggbb.
+function readable(colour) {
+  const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000" : "#fff";
+}
+
+function drawRun() {
+  const startup = (DATA.startup || {})[state.run];
+  const times = (DATA.times || {})[state.run];
+  byId("run-section").hidden = !DATA.startup && !DATA.times;
+  byId("startup-part").hidden = !DATA.startup;
+  byId("times-part").hidden = !DATA.times;
+  if (DATA.startup) drawStartup(byId("startup"), startup);
+  if (DATA.times) drawTimes(byId("times"), times);
+}
+
+// startup: [{process, role, node, phases: [[phase, start_s, end_s]]}]
+function drawStartup(host, workers) {
+  if (!workers || !workers.length) {
+    host.replaceChildren("no start-up was recorded for this run");
+    byId("startup-note").textContent = "";
+    return;
+  }
+  const width = Math.max(280, host.clientWidth || 640);
+  const left = Math.min(170, width * 0.34);
+  const [bar, gap] = [16, 6];
+  const height = workers.length * (bar + gap) + 44;
+  const ends = workers.flatMap((worker) => worker.phases.map((phase) => phase[2]));
+  const x = scale("linear", ends, left, width - 14, 64);
+  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
+    "aria-label": `start-up of ${workers.length} workers` });
+  for (const tick of x.ticks) {
+    const at = x.at(tick.v);
+    root.append(svg("line", { class: "grid", x1: at, x2: at, y1: 0, y2: height - 40 }),
+      svg("text", { x: at, y: height - 24, "text-anchor": "middle" }, tick.text));
+  }
+  root.append(svg("text", { class: "name", x: (left + width) / 2, y: height - 6, "text-anchor": "middle" },
+    "seconds since the workers were launched"));
+  workers.forEach((worker, place) => root.append(...workerBar(worker, place * (bar + gap), bar, left, x)));
+  host.replaceChildren(root);
+  byId("startup-note").replaceChildren(...phaseKey(workers), slowestWords(workers));
+}
+
+function workerBar(worker, top, bar, left, x) {
+  const name = `${worker.process}${worker.node ? ` (${worker.node})` : ""}`;
+  const most = Math.floor(left / 7);
+  const short = name.length > most ? `${name.slice(0, most - 2)}..` : name;
+  const label = svg("text", { x: left - 7, y: top + bar - 3, "text-anchor": "end" }, short,
+    svg("title", {}, name));
+  const parts = worker.phases.map(([phase, start, end]) => svg("rect", {
+    x: near(x.at(start)), y: top, width: Math.max(1, near(x.at(end) - x.at(start))), height: bar,
+    fill: phaseColour(phase), class: "phase",
+  }, svg("title", {}, `${worker.process}, ${phase}: ${figure(end - start, 2)} s (${figure(start, 2)} to ${figure(end, 2)})`)));
+  return [label, ...parts];
+}
+
+function phaseKey(workers) {
+  return distinct(workers.flatMap((worker) => worker.phases.map(([phase]) => phase))).map((phase) => {
+    const patch = el("span", { class: "patch" }, " ");
+    patch.style.background = phaseColour(phase);
+    return el("span", { class: "key" }, patch, ` ${phase.replace("_", " ")} `);
+  });
+}
+
+function slowestWords(workers) {
+  const end = (worker) => Math.max(...worker.phases.map((phase) => phase[2]));
+  const slowest = workers.reduce((a, b) => (end(a) >= end(b) ? a : b));
+  const longest = slowest.phases.reduce((a, b) => (a[2] - a[1] >= b[2] - b[1] ? a : b));
+  return `Slowest: ${slowest.process}${slowest.node ? ` on ${slowest.node}` : ""}, ready after `
+    + `${figure(end(slowest), 1)} s; its longest part: ${longest[0].replace("_", " ")}, ${figure(longest[2] - longest[1], 1)} s.`;
+}
+
+// times: {step_s, panels: [{name, unit, lines: [{role, t, v}]}], points: [{name, from, to}]}
+function drawTimes(host, times) {
+  if (!times) {
+    host.replaceChildren(DATA.times_left_out || "no time series was recorded for this run");
+    byId("times-note").textContent = "";
+    return;
+  }
+  const panels = times.panels.map(() => el("div", { class: "plot" }));
+  host.replaceChildren(...panels);
+  times.panels.forEach((panel, place) => drawPanel(panels[place], panel, times));
+  byId("times-note").textContent = `Over all ranks of a role: ${DATA.times_words} `
+    + `Each mark is the mean of ${figure(times.step_s, 1)} s.`;
+}
+
+function drawPanel(host, panel, times) {
+  const roles = distinct(times.panels.flatMap((one) => one.lines.map((line) => line.role)));
+  const lines = panel.lines.map((line) => ({
+    look: DATA.palette.series[roles.indexOf(line.role)], points: line.t.map((t, i) => [t, line.v[i]]),
+  }));
+  const marks = panel.lines.flatMap((line) => line.t.map((t, i) => ({
+    x: t, y: line.v[i], size: 1.8, look: DATA.palette.series[roles.indexOf(line.role)],
+    tell: () => [`${line.role}: ${panel.name}`, ["at", `${figure(t, 1)} s${during(times, t)}`],
+      ["value", `${figure(line.v[i], panel.digits)} ${panel.unit}`]],
+  })));
+  chart(host, {
+    title: panel.name, height: 210, watermark: watermarkWords(), lines, marks, bars: [],
+    x: { label: "seconds since the first sample", kind: "linear", values: marks.map((m) => m.x) },
+    y: { label: panel.unit, kind: "linear", values: marks.map((m) => m.y) },
+  });
+  const key = panel.lines.map((line) => el("span", { class: "key" },
+    swatch(DATA.palette.series[roles.indexOf(line.role)]), ` ${line.role} `));
+  host.prepend(el("h4", {}, panel.name, " ", ...key));
+}
+
+function during(times, t) {
+  const point = (times.points || []).find((one) => one.from <= t && t <= one.to);
+  return point ? `, point ${point.name}` : ", between points";
+}

@@ -1,0 +1,245 @@
+"""The report as a reader has it: in a real headless Chromium, clicked, hovered, typed, printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from analysis.__main__ import main
+from tests.browser import PHONE, Watched, chromium, needs_browser
+from tests.report_runs import five_shapes, hostile_run, rehearsal_run
+
+pytestmark = [pytest.mark.browser, needs_browser]
+
+ROWS = "#table tbody tr"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests."""
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The five published shapes, one row INVALID."""
+    folder = tmp_path_factory.mktemp("report")
+    runs, target = five_shapes(folder / "runs"), folder / "report.html"
+    assert main(["report", str(runs), "--out", str(target)]) == 0
+    return target
+
+
+@pytest.fixture
+def watched(browser: Browser, report: Path) -> Iterator[Watched]:
+    """That page, open on a desktop, without network."""
+    opened = Watched(browser)
+    opened.open(report)
+    yield opened
+    assert opened.errors == []
+    opened.context.close()
+
+
+def marks(page: Page, plot: str) -> int:
+    """How many measured points a plot says it has."""
+    label = page.locator(f"#{plot} svg").first.get_attribute("aria-label") or ""
+    return int(label.split(": ")[1].split(" ")[0])
+
+
+def column(page: Page, name: str) -> list[str]:
+    """The shown cells of one column."""
+    names = page.locator("#table thead th").evaluate_all("all => all.map(e => e.dataset.name)")
+    place = names.index(name) + 1
+    return page.locator(f"{ROWS} td:nth-child({place})").all_inner_texts()
+
+
+def count(page: Page) -> str:
+    """What the page says it shows."""
+    return page.locator("#count").inner_text().split(" points")[0]
+
+
+def test_it_opens_without_asking_for_anything(watched: Watched, report: Path) -> None:
+    assert watched.requests == [report.resolve().as_uri()]
+    assert watched.page.locator("#pareto svg").count() == 1
+
+
+def test_the_invalid_row_is_in_the_table_but_in_no_plot(watched: Watched) -> None:
+    page = watched.page
+    assert count(page) == "39 of 39"
+    assert marks(page, "ttft") == marks(page, "tpot") == 38
+    assert marks(page, "pareto") == 38 + 39
+    page.get_by_label("published reference").uncheck()
+    assert marks(page, "pareto") == 38
+
+
+def test_a_topology_that_is_switched_off_leaves_plots_and_table(watched: Watched) -> None:
+    page = watched.page
+    page.locator("#series label", has_text="dep8_prefill5x2").click()
+    assert marks(page, "ttft") == 31
+    assert count(page) == "32 of 39"
+    assert "dep8_prefill5x2" not in column(page, "topology")
+    page.locator("#series button", has_text="none").click()
+    assert marks(page, "ttft") == 0
+    assert "No point to draw" in page.locator("#pareto-note").inner_text()
+    page.locator("#series button", has_text="all").click()
+    assert count(page) == "39 of 39"
+
+
+def test_the_denominator_changes_what_is_drawn_and_idle_gpus_cost(watched: Watched) -> None:
+    page = watched.page
+    assert "total tok/s per serving GPU" in (page.locator("#pareto svg").text_content() or "")
+    page.get_by_label("allocated GPU", exact=True).check()
+    assert "total tok/s per allocated GPU" in (page.locator("#pareto svg").text_content() or "")
+    assert "Converted here" in page.locator("#pareto-note").inner_text()
+    page.get_by_label("decode GPU", exact=True).check()
+    assert "output tok/s per decode GPU" in (page.locator("#pareto svg").text_content() or "")
+    assert marks(page, "pareto") == 38
+    assert "no figure per GPU of one role" in page.locator("#pareto-note").inner_text()
+
+
+def test_the_latency_statistic_can_be_chosen(watched: Watched) -> None:
+    page = watched.page
+    page.get_by_label("Latency", exact=True).select_option("p99")
+    assert "TTFT 99th percentile, ms" in (page.locator("#ttft svg").text_content() or "")
+
+
+def test_a_heading_sorts_best_first_then_the_other_way(watched: Watched) -> None:
+    page = watched.page
+    heading = page.locator('th[data-name="total_tps_per_gpu"] button')
+    heading.click()
+    shown = [float(text.replace(",", "")) for text in column(page, "total_tps_per_gpu")]
+    assert shown == sorted(shown, reverse=True)
+    assert page.locator('th[aria-sort="descending"]').get_attribute("data-name") == (
+        "total_tps_per_gpu"
+    )
+    page.keyboard.press("Enter")
+    shown = [float(text.replace(",", "")) for text in column(page, "total_tps_per_gpu")]
+    assert shown == sorted(shown)
+
+
+def test_rows_are_found_by_text_and_by_verdict(watched: Watched) -> None:
+    page = watched.page
+    page.get_by_label("Find").fill("timeout")
+    assert count(page) == "1 of 39"
+    page.get_by_label("Find").fill("")
+    page.locator("#verdicts label", has_text="INVALID").click()
+    assert count(page) == "38 of 39"
+    assert set(column(page, "verdict")) == {"VALID"}
+
+
+def test_a_verdict_opens_its_reasons(watched: Watched) -> None:
+    page = watched.page
+    page.get_by_role("button", name="INVALID").click()
+    assert "3 of 40960 requests failed; 3 x TimeoutError" in page.locator("tr.why").inner_text()
+    page.get_by_role("button", name="INVALID").click()
+    assert page.locator("tr.why").count() == 0
+
+
+def test_pointing_at_a_mark_tells_its_figures(watched: Watched) -> None:
+    page = watched.page
+    plot = page.locator("#ttft svg")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    path = page.locator("#ttft path.mark").first.get_attribute("d") or ""
+    x, y = (float(part) for part in path[1:].split("a")[0].split(" "))
+    assert box is not None
+    page.mouse.move(box["x"] + x + 5, box["y"] + y)
+    tip = page.locator("#ttft .tip").inner_text()
+    assert "dep8_prefill" in tip
+    assert "tok/s/GPU" in tip
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    assert page.locator("#ttft .tip").is_hidden()
+
+
+def test_the_arrow_keys_go_from_mark_to_mark(watched: Watched) -> None:
+    page = watched.page
+    page.locator("#tpot svg").focus()
+    page.keyboard.press("ArrowRight")
+    assert "concurrency 64" in page.locator("#tpot .tip").inner_text()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert "concurrency 128" in page.locator("#tpot .tip").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator("#tpot .tip").is_hidden()
+
+
+def test_a_column_can_be_added(watched: Watched) -> None:
+    page = watched.page
+    page.locator("#chooser summary").click()
+    page.locator("#columns label", has_text="input range").click()
+    assert set(column(page, "input_range")) == {"6553..8192"}
+
+
+def test_a_phone_scrolls_the_table_and_not_the_page(browser: Browser, report: Path) -> None:
+    opened = Watched(browser, PHONE, has_touch=True)
+    page = opened.open(report)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    inner, outer = page.evaluate(
+        "(e => [e.scrollWidth, e.clientWidth])(document.querySelector('#table'))"
+    )
+    assert outer < PHONE[0] < inner
+    assert page.locator("#pareto svg text").first.evaluate("e => getComputedStyle(e).fontSize") == (
+        "12px"
+    )
+    opened.context.close()
+
+
+def test_paper_has_every_row_in_black_on_white_and_no_controls(
+    browser: Browser, tmp_path: Path, report: Path
+) -> None:
+    opened = Watched(browser, color_scheme="dark")
+    page = opened.open(report)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
+    page.emulate_media(media="print")
+    page.wait_for_selector("body.printing")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    assert page.locator(ROWS).count() == 39
+    assert not page.locator("#find").is_visible()
+    assert page.locator("details.reason[open]").count() == 1
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    page.emulate_media(media="screen")
+    page.wait_for_selector("body:not(.printing)")
+    opened.context.close()
+
+
+def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    assert main(["report", str(hostile_run(tmp_path)), "--out", str(target)]) == 0
+    opened = Watched(browser)
+    page = opened.open(target)
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+    assert "</script><script>" in page.locator("#table").inner_text()
+    page.get_by_role("button", name="INVALID").click()
+    assert "<img src=x" in page.locator("tr.why").inner_text()
+    assert opened.requests == [target.resolve().as_uri()]
+    assert opened.errors == []
+    opened.context.close()
+
+
+def test_a_script_that_got_in_all_the_same_would_not_run(watched: Watched) -> None:
+    watched.page.evaluate(
+        "(() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
+        " document.body.append(s); })()"
+    )
+    assert watched.page.evaluate("typeof window.hacked") == "undefined"
+    assert "Content Security Policy" in watched.errors.pop()
+
+
+def test_a_rehearsal_cannot_be_missed(browser: Browser, tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    main(["report", str(rehearsal_run(tmp_path)), "--out", str(target)])
+    opened = Watched(browser, PHONE)
+    page = opened.open(target)
+    assert page.title().startswith("REHEARSAL")
+    page.mouse.wheel(0, 2000)
+    assert page.locator(".banner").is_visible()
+    assert page.locator(".banner").evaluate("e => e.getBoundingClientRect().top") == 0
+    for plot in ("pareto", "ttft", "tpot"):
+        assert page.locator(f"#{plot} text.watermark").text_content() == "REHEARSAL"
+    opened.context.close()
