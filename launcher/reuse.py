@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from launcher.errors import SubmissionError
 
@@ -25,27 +25,48 @@ class Reusable:
     accuracy: Mapping[str, Any] | None
 
 
-def look(
-    documents: Sequence[Mapping[str, Any]], results_dir: str, home: Path, search: bool
-) -> list[Reusable]:
-    """For each run.json-to-be; what is reused is copied into `home`/reused with its origin."""
-    asked = {"documents": documents, "results": results_dir, "home": str(home), "search": search}
-    code_dir = str(Path(__file__).resolve().parent.parent)
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "jobs.reuse"],
-        input=json.dumps(asked),
-        env={**os.environ, "PYTHONPATH": code_dir},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SubmissionError("looking for points that were measured already failed (see above)")
-    return [
-        Reusable(
-            content=entry["content"],
-            points={int(index): origin for index, origin in entry["points"].items()},
-            accuracy=entry["accuracy"],
-        )
-        for entry in json.loads(done.stdout)
-    ]
+class Reuse:
+    """`python -m jobs.reuse`, begun early so that it is ready by the time it is asked."""
+
+    def __init__(self) -> None:
+        self._program: subprocess.Popen[str] | None = None
+
+    def begin(self) -> subprocess.Popen[str]:
+        """Starts the program, unless it was started before."""
+        if self._program is None:
+            code_dir = str(Path(__file__).resolve().parent.parent)
+            self._program = subprocess.Popen(
+                [sys.executable, "-P", "-m", "jobs.reuse"],
+                env={**os.environ, "PYTHONPATH": code_dir},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        return self._program
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """One that was not asked is ended."""
+        if self._program is not None and self._program.poll() is None:
+            self._program.kill()
+            self._program.communicate()
+
+    def look(
+        self, documents: Sequence[Mapping[str, Any]], results_dir: str, home: Path, search: bool
+    ) -> list[Reusable]:
+        """For each run.json-to-be; what is reused is copied into `home`/reused with its origin."""
+        asked = {"documents": documents, "results": results_dir, "home": str(home)}
+        program = self.begin()
+        said, _ = program.communicate(json.dumps(asked | {"search": search}))
+        if program.returncode:
+            raise SubmissionError("looking for points measured already failed (see above)")
+        return [
+            Reusable(
+                content=entry["content"],
+                points={int(index): origin for index, origin in entry["points"].items()},
+                accuracy=entry["accuracy"],
+            )
+            for entry in json.loads(said)
+        ]

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +147,8 @@ def submit(order: Order, document: dict[str, Any]) -> Submitted:
     """Write run.json and hand the run directory over; a refusal undoes it all."""
     run_dir, plan = order.run_dir, order.plan
     with undo(run_dir):
-        _write(run_dir / "run.json", sealed(document, order.snapshot))
+        document = sealed(document, order.snapshot)
+        _write(run_dir / "run.json", document)
         if order.diff:
             (run_dir / "uncommitted.diff").write_text(order.diff, encoding="utf-8")
         if plan.config.cluster.executor == "local":
@@ -185,10 +185,9 @@ def _submit_in_segments(order: Order, document: dict[str, Any]) -> Submitted:
     run.json names the segment in use before the job can begin.
     """
     plan, placement, run_dir = order.plan, order.placement, order.run_dir
-    hand_over = partial(_submit_slurm, order, document)
     name, asked = _job_label(document["name"], run_dir), document["plan"]["segment"]
     try:
-        return hand_over(name, None)
+        return _submit_slurm(order, document, name, None)
     except SubmissionError as error:
         refused = str(error)
     cluster, nodes = plan.config.cluster, placement.nodes
@@ -200,28 +199,28 @@ def _submit_in_segments(order: Order, document: dict[str, Any]) -> Submitted:
     if cluster.segment_fallback == "divisor":
         for size in (size for size in sizes if blocks is None or holds(blocks, nodes, size)):
             document["plan"] |= {"segment": size, "segment_asked": asked}
-            _write(run_dir / "run.json", sealed(document, order.snapshot))
+            document = sealed(document, order.snapshot)
+            _write(run_dir / "run.json", document)
             told = {"asked": asked, "used": size, "why": refused.splitlines()[0]}
             try:
-                return replace(hand_over(name, size), segment=told)
+                return replace(_submit_slurm(order, document, name, size), segment=told)
             except SubmissionError as error:
                 if NO_TOPOLOGY not in str(error) and NO_NODES not in str(error):
                     raise  # a job may have been taken: not another one
     raise SubmissionError(f"{refused}\n  {segment_advice(nodes, asked, sizes, blocks)}")
 
 
-def _seal_of(order: Order, document: dict[str, Any]) -> str | None:
-    """The hash that the batch script carries."""
-    if order.snapshot is None:
-        return None
-    return str(sealed(document, order.snapshot)["snapshot"]["sha256"])
+def _seal_of(document: dict[str, Any]) -> str | None:
+    """The hash that the batch script carries: that of the document as run.json has it."""
+    seal = document.get("snapshot")
+    return str(seal["sha256"]) if seal else None
 
 
 def _submit_slurm(
     order: Order, document: dict[str, Any], name: str, smaller: int | None
 ) -> Submitted:
     plan, placement, run_dir, around = order.plan, order.placement, order.run_dir, order.around
-    seal = _seal_of(order, document)
+    seal = _seal_of(document)
     for variable in clean_slurm_environment(dict(os.environ)):
         os.environ.pop(variable, None)  # another thread of a sweep may have done it
     try:
@@ -279,7 +278,7 @@ def _submit_local(order: Order, document: dict[str, Any]) -> Submitted:
     run_dir, around = order.run_dir, order.around
     executor = submitit.LocalExecutor(folder=run_dir / "submitit")
     executor.update_parameters(timeout_min=24 * 60)
-    words = shlex.split(batch_command(str(run_dir), around, _seal_of(order, document)))[1:]
+    words = shlex.split(batch_command(str(run_dir), around, _seal_of(document)))[1:]
     # Ctrl-C at a terminal reaches every process of the foreground: the processes between launcher
     # and driver must not die of it, the driver alone ends the run in order.
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -31,7 +31,7 @@ from launcher.launching import (
     told,
 )
 from launcher.provenance import checkout_state
-from launcher.reuse import Reusable, look
+from launcher.reuse import Reusable, Reuse
 from launcher.schema import LaunchConfig
 from launcher.site import site_problems, surroundings
 from launcher.snapshot import Snapshot, running_from, take
@@ -59,6 +59,13 @@ class Checked:
 
 def run_sweep(words: Sequence[str]) -> int:
     """0 all submitted (or, when followed, all good); 1 otherwise. PlanError submits nothing."""
+    with Reuse() as reuse:
+        return _run(words, reuse)
+
+
+def _run(words: Sequence[str], reuse: Reuse) -> int:
+    if not any(word.startswith("dry_run=") for word in words):
+        reuse.begin()
     if suspicious(words, CONF_DIR) and (found := diagnose(words, CONF_DIR, sys.executable)):
         raise PlanError(found)
     composer = Composer()
@@ -88,7 +95,7 @@ def run_sweep(words: Sequence[str]) -> int:
     if first.dry_run.lower() != "false":
         return _preview(groups, made, axes, combinations)
     _warn(made, names)
-    return _submit(words, axes, combinations, groups, made)
+    return _submit(words, axes, combinations, groups, made, reuse)
 
 
 def check_all(
@@ -240,6 +247,7 @@ def _submit(
     combinations: Sequence[tuple[str, ...]],
     groups: Sequence[Group],
     made: Checked,
+    reuse: Reuse,
 ) -> int:
     first = groups[0].plan.config
     around = surroundings(first, sys.executable)
@@ -257,7 +265,7 @@ def _submit(
         facts = {"sweep": home.name}
         jobs = [replace(_job(group, axes, made), facts=facts) for group in groups]
         documents = [document_of(job, snapshot, checkout) for job in jobs]
-        known = look(documents, first.cluster.results_dir, home, not first.sweep.rerun)
+        known = reuse.look(documents, first.cluster.results_dir, home, not first.sweep.rerun)
         for place, (entry, have) in enumerate(zip(asked, known, strict=True)):
             jobs[place] = _what_is_missing(entry, jobs[place], have)
         record.write()
