@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 STALE_S = 86400.0
+KEPT_S = 30 * 86400.0
+"""Kept caches that no run has used for so long are removed."""
 
 
 class CacheFolderError(OSError):
@@ -42,6 +44,31 @@ def claim(base: str, run_id: str) -> Path:
             ) from error
         check(folder)
     return own / run_id
+
+
+def kept_folder(base: str) -> Path:
+    """Where this user's compile caches lie that outlive their run."""
+    return Path(base) / f"launcher-{os.getuid()}-caches"
+
+
+def claim_kept(base: str, name: str) -> list[str]:
+    """The folder of one (image, model, flags) made, or its use noted; names of old ones removed.
+
+    CacheFolderError when it is not ours alone.
+    """
+    home, now = kept_folder(base), time.time()
+    for folder in (home, home / name):
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise CacheFolderError(f"{folder} cannot be made: {error.strerror}") from error
+        check(folder)
+    os.utime(home / name)
+    old = [path for path in home.iterdir() if now - path.lstat().st_mtime > KEPT_S]
+    for path in old:
+        if not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+    return [path.name for path in old]
 
 
 def check(folder: Path) -> None:

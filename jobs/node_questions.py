@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import sys
 from dataclasses import dataclass
@@ -60,12 +61,19 @@ def with_spec(step: Step, spec: dict[str, Any]) -> Step:
 
 def host_step(node: Node, spec: dict[str, Any], asking: Round) -> Step:
     """The step that looks at the node itself, outside any container."""
-    # -S: the standard library is all it needs, and site-packages on a network disk are slow.
-    argv = [sys.executable, "-S", "-m", "jobs.preflight"]
     name = f"preflight{node.index}"
-    line = [*_srun(name, node, asking.plan, asking.allocation), *argv]
+    argv, line = host_line(name, "jobs.preflight", node, asking.plan, asking.allocation)
     step = Step(name=name, node=node.index, argv=argv, env={}, command=line, log=f"{name}.log")
     return with_spec(step, spec)
+
+
+def host_line(
+    name: str, module: str, node: Node, plan: Plan, allocation: Allocation
+) -> tuple[list[str], list[str]]:
+    """A program of ours on a node itself, outside any container: its argv, the whole line."""
+    # -S: the standard library is all it needs, and site-packages on a network disk are slow.
+    argv = [sys.executable, "-S", "-m", module]
+    return argv, [*_srun(name, node, plan, allocation), *argv]
 
 
 def _srun(name: str, node: Node, plan: Plan, allocation: Allocation) -> list[str]:
@@ -112,6 +120,8 @@ def spec_of(node: Node, asking: Round) -> dict[str, Any]:
         "engine_python": wanted.engine_python,
         "engine_skipped": skip,
         "cache_dir": wanted.cache_dir,
+        "kept_caches": wanted.kept_caches,
+        "stage": dataclasses.asdict(plan.stage) if plan.stage else None,
         "run_id": tokens["run_id"],
         "mark": around.mark,
         "min_free_disk_gb": wanted.min_free_disk_gb,

@@ -37,6 +37,7 @@ from jobs.resubmit import NotResubmittedError, resubmit
 from jobs.run_spec import RunSpec
 from jobs.sampling import Sampler
 from jobs.slurm_steps import SlurmSteps, own_step, troubled_nodes
+from jobs.staging import stage_model
 from jobs.store import RunDir, write_json, write_text
 from jobs.supervisor import Supervisor, Surroundings, Watched
 from jobs.tokens import token_values
@@ -159,6 +160,9 @@ class Job:
         except UnfitNodesError as error:
             self.unfit = error
             raise
+        if plan.stage:
+            journal.enter("stage", f"{plan.stage.source} to {plan.stage.dir} on every node")
+            await stage_model(plan, plan.stage, allocation, supervisor, journal)
         journal.enter("start", f"{len(plan.workers)} workers")
         workers = [await supervisor.start(worker, worker.role) for worker in plan.workers]
         sweep = Sweep(self.run, self.run_dir, supervisor, journal)
@@ -248,7 +252,8 @@ class Job:
 
     def _tokens(self, allocation: Allocation) -> dict[str, str]:
         base = self.run.plan.preflight.cache_dir or "/tmp"
-        return token_values(allocation.nodes, self.run_dir.path, self.run.run_id, base)
+        stage = self.run.plan.stage.dir if self.run.plan.stage else None
+        return token_values(allocation.nodes, self.run_dir.path, self.run.run_id, base, stage)
 
     async def tidy(self, redact: Redactor) -> None:
         """Secrets out of the logs, caches off the nodes; told when that could not be done."""

@@ -134,6 +134,7 @@ class Budgets:
     point_s: float
     accuracy_s: float
     teardown_s: float = 12.0
+    stage_s: float = 3600.0
     no_token_s: float = 300.0
     no_answer_s: float = 60.0
     stall: dict[str, float] = field(default_factory=dict)
@@ -149,6 +150,8 @@ class PreflightPlan:
     min_free_disk_gb: float = 0.0
     min_free_memory_gb: float = 0.0
     cache_dir: str | None = None
+    kept_caches: str | None = None
+    """Name of the compile caches that outlive the run; None: they go with it."""
     model: str | None = None
     model_files: dict[str, int] = field(default_factory=dict)
     """Bytes of the model's files where the run was submitted; empty where that saw no model."""
@@ -163,6 +166,22 @@ class PreflightPlan:
     on_bad_node: str = "stop"
     exclude: str | None = None
     """Nodes that the submission left out, as sbatch --exclude takes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagePlan:
+    """The model to be copied to every node's own disk, and how the copy is judged."""
+
+    source: str
+    dir: str
+    """Node-local; the copies lie in launcher-<uid>-models below it."""
+    name: str
+    """Folder of this model there."""
+    verify: str
+    """sizes | content."""
+    files_at_once: int
+    keep: int
+    min_free_disk_gb: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +205,8 @@ class Plan:
     canary: CanaryPlan
     budgets: Budgets
     preflight: PreflightPlan
+    stage: StagePlan | None = None
+    """None: served from where it lies."""
     log_limit_mb: float = 300.0
     sample_s: float = 1.0
     """Seconds between two looks at a process's metrics; 0: none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-TOKEN = re.compile(r"\{(?:node(\d+)\.(?:address|name)|run_dir|run_id|cache)\}")
+TOKEN = re.compile(r"\{(?:node(\d+)\.(?:address|name)|run_dir|run_id|cache|kept|stage)\}")
 
 
 def with_made_up_nodes(value: Any, run_dir: str) -> Any:
@@ -22,5 +22,6 @@ def with_made_up_nodes(value: Any, run_dir: str) -> Any:
 def _made_up(match: re.Match[str], run_dir: str) -> str:
     if match.group(1) is not None:
         return f"node{match.group(1)}"
-    made_up = {"{run_dir}": run_dir, "{cache}": "/CACHE"}
+    made_up = {"{run_dir}": run_dir, "{cache}": "/CACHE", "{kept}": "/CACHES"}
+    made_up["{stage}"] = "/MODELS"
     return made_up.get(match.group(0), run_dir.rsplit("/", 1)[-1])

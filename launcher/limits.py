@@ -45,6 +45,8 @@ NUMBERS: tuple[tuple[str, float, float], ...] = (
     ),
     *((f"cluster.budgets.stall.{key}", 1, 30 * DAY_S) for key in vars(StallConfig())),
     ("cluster.log_limit_mb", 1, 1e6),
+    ("cluster.stage.files_at_once", 1, 256),
+    ("cluster.stage.keep", 1, 1000),
     ("cluster.sample_s", 0, 60),
     ("cluster.cpus_per_node", 1, 4096),
     ("cluster.gpus_per_node", 1, 64),

@@ -8,6 +8,7 @@ from launcher.engines import ENGINES
 from launcher.placement import Placement
 from launcher.plan import LaunchPlan
 from launcher.router import router_executable
+from launcher.staging import caches_name
 from launcher.steps import Step, Surroundings, step_document
 
 
@@ -29,6 +30,7 @@ def preflight_document(
         "min_free_disk_gb": cluster.min_free_disk_gb,
         "min_free_memory_gb": cluster.preflight.min_free_memory_gb,
         "cache_dir": None if engine.rehearsal else cluster.cache_dir,
+        "kept_caches": None if engine.rehearsal else caches_name(config),
         "model": None if engine.rehearsal else config.model.path,
         "engine_python": f"{env_dir}/bin/python" if env_dir else None,
         "devices": _devices(plan, placement, around),

@@ -14,6 +14,7 @@ from launcher.ports import process_ports
 from launcher.preflight import preflight_document
 from launcher.router import router_step, worker_url
 from launcher.segment import segment_of
+from launcher.staging import stage_document, staged_mounts
 from launcher.steps import Step, Surroundings, step_document
 
 
@@ -37,8 +38,10 @@ def plan_document(plan: LaunchPlan, placement: Placement, around: Surroundings) 
         "vocab_size": config.model.vocab_size,
         "needs_gpu": config.engine.device == "cuda",
         "uses_nixl": engine.transfers_kv(plan),
+        "stage": stage_document(config),
         "workers": [
-            _worker_document(process, plan, around, mounts) for process in placement.processes
+            _worker_document(process, plan, around, (*mounts, *staged_mounts(config)))
+            for process in placement.processes
         ],
         "router": {
             **step_document(router, config.cluster, mounts),

@@ -71,6 +71,8 @@ class BudgetsConfig:
     point_s: float = 7200.0
     accuracy_s: float = 7200.0
     teardown_s: float = 12.0
+    stage_s: float = 3600.0
+    """All nodes' copies of the model, with cluster.stage."""
     """From the first signal to nothing left: TERM for half of it, then KILL."""
     no_token_s: float = 300.0
     """Longest time without one token from any engine while a point or the accuracy runs."""
@@ -90,6 +92,23 @@ class PreflightConfig:
     """Memory of a GPU that may be in use while none of ours runs, GB."""
     min_free_memory_gb: float = 4.0
     """Host memory that must be available, GB."""
+
+
+@dataclass
+class StageConfig:
+    """The model copied to each node's own disk before workers start (docs/stage-the-model.md)."""
+
+    dir: str | None = None
+    """Node-local folder for staged models: <dir>/launcher-<uid>-models, 0700. null: not staged, the
+    workers read model.path."""
+    verify: str = "sizes"
+    """sizes | content. sizes: every file's size, the safetensors' own headers, and the content of
+    files up to 64 MB. content: every file's SHA-256, read back from the disk."""
+    files_at_once: int = 8
+    """Files of one node that are copied at the same time."""
+    keep: int = 2
+    """Staged models of yours that stay on a node, this one included; before another is copied,
+    those unused for longest are removed, but none that a living run uses."""
 
 
 @dataclass
@@ -150,6 +169,10 @@ class ClusterConfig:
     """Whether models can be checked where the launcher runs; else the preflight does."""
     cache_dir: str = "/tmp"
     """Node-local folder for compile caches: <cache_dir>/launcher-<uid>/<run>/<worker>, 0700."""
+    keep_caches: bool = False
+    """Whether compile and JIT caches outlive the run, one folder for each (image, model, flags):
+    <cache_dir>/launcher-<uid>-caches/<hash>/<worker>; removed when unused for 30 days."""
+    stage: StageConfig = field(default_factory=StageConfig)
     log_limit_mb: float = 300.0
     """Size of one process's logs, MB; of a longer one the beginning and the end are kept."""
     sample_s: float = 1.0

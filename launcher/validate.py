@@ -114,6 +114,7 @@ def words(config: LaunchConfig) -> Iterator[str]:
     yield from choice(
         "accuracy.dataset", config.accuracy.dataset, ("gsm8k", "word_problems", "none")
     )
+    yield from choice("cluster.stage.verify", config.cluster.stage.verify, ("sizes", "content"))
     yield from choice("canary.form", config.canary.form, ("auto", "exact", "band"))
     yield from choice("check", config.check, ("warn", "strict"))
     yield from choice("on_bad_node", config.on_bad_node, ("stop", "exclude"))
@@ -181,6 +182,8 @@ def site(config: LaunchConfig) -> Iterator[str]:
                 f"{key}={value}: meant as text? put it in quotes (YAML reads on, off, "
                 "yes and no as booleans)"
             )
+    if cluster.stage.dir is not None and not cluster.stage.dir.startswith("/"):
+        yield f"cluster.stage.dir={cluster.stage.dir}: allowed: a path from /, as every node has it"
     if cluster.container.kind != "none" and not cluster.container.image:
         yield (
             f"cluster.container.image is not set, with cluster.container.kind="

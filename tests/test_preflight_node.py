@@ -20,8 +20,9 @@ from jobs.node_report import NodeReport, read_report
 from jobs.preflight import gpus, network
 from jobs.preflight.__main__ import REPORT
 from jobs.preflight.host import files_check, host_checks
-from jobs.preflight.model import model_checks, safetensors_size
+from jobs.preflight.model import model_checks
 from jobs.preflight.versions import ask
+from jobs.stage.headers import safetensors_size
 from tests.fakes_jobs import REPO, free_ports
 from tests.nvidia_smi import UUID, ZEROS, Smi
 
@@ -41,6 +42,8 @@ SPEC: dict[str, Any] = {
     "engine_python": None,
     "engine_skipped": "no engine in this test",
     "cache_dir": None,
+    "kept_caches": None,
+    "stage": None,
     "run_id": "r1",
     "mark": "r1-0a",
     "min_free_disk_gb": 0.0,

@@ -6,16 +6,14 @@ Nothing is hashed: sizes and headers are read in milliseconds, contents in minut
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jobs.preflight.finding import Found, failed, passed, reason, skipped
+from jobs.stage.headers import safetensors_size
 
 INDEX = "model.safetensors.index.json"
-LONGEST_HEADER = 100_000_000
-"""Bytes; safetensors' own limit for the JSON header of a file."""
 
 
 def model_sizes(folder: Path) -> dict[str, int]:
@@ -70,21 +68,3 @@ def _short(folder: Path, sizes: dict[str, int]) -> Iterator[str]:
                 yield f"{name}: {size:,} bytes, its header cannot be read"
             elif wanted != size:
                 yield f"{name}: {size:,} bytes, its header says {wanted:,}"
-
-
-def safetensors_size(path: Path) -> int | None:
-    """Bytes that a safetensors file must have by its own header; None when that is no header.
-
-    Format: 8 bytes little-endian header length, JSON header with data_offsets, data
-    (huggingface/safetensors README, "Format").
-    """
-    try:
-        with path.open("rb") as stream:
-            length = int(struct.unpack("<Q", stream.read(8))[0])
-            if length > LONGEST_HEADER:
-                return None
-            header = json.loads(stream.read(length))
-        ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name[:2] != "__"]
-    except (OSError, ValueError, struct.error, KeyError, TypeError, AttributeError, IndexError):
-        return None
-    return 8 + length + max(ends, default=0)

@@ -8,9 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jobs.cache_folder import claim, remove_stale
+from jobs.cache_folder import claim, claim_kept, remove_stale
 from jobs.preflight.finding import Found, failed, passed, reason
 from jobs.process_tree import living_marks
+from jobs.stage.copying import check_room
+from jobs.stage.shelf import (
+    StageError,
+    claim_models,
+    is_of,
+    manifest_of,
+    models_folder,
+    source_files,
+)
 
 GB = 1e9
 PATIENCE_S = 1.5
@@ -21,6 +30,8 @@ def storage_checks(spec: dict[str, Any]) -> Iterator[Found]:
     """Shared directory, disks, paths, executables."""
     yield shared_check(spec)
     yield from _room(spec)
+    if spec["stage"]:
+        yield _room_to_stage(spec["stage"])
     missing = [path for path in spec["paths"] if not Path(path).exists()]
     if missing:
         yield failed("paths", f"{', '.join(missing)} not there", "there: on a shared file system")
@@ -101,11 +112,30 @@ def _room(spec: dict[str, Any]) -> Iterator[Found]:
             yield passed(check, f"{free} GB free", f"{least} GB")
 
 
+def _room_to_stage(stage: dict[str, Any]) -> Found:
+    """Whether the model is staged here already, or fits; what is wrong with it is told later."""
+    folder = models_folder(stage["dir"]) / stage["name"]
+    try:
+        claim_models(stage["dir"])
+        files = source_files(Path(stage["source"]))
+        manifest = manifest_of(folder)
+        if manifest is not None and is_of(manifest, files):
+            return passed("staged model", "there already")
+        short = check_room(folder.parent, files, stage["min_free_disk_gb"])
+    except StageError as error:
+        return failed("staged model", error, "a model that can be copied here")
+    if short:
+        return failed("staged model", short, "room for the model")
+    return passed("staged model", "room for it")
+
+
 def _claim(folder: str, spec: dict[str, Any]) -> str | None:
     """The run's cache folder made, old ones removed; what is wrong with it."""
     try:
         claim(folder, spec["run_id"])
         remove_stale(folder, [spec["mark"], *living_marks()])
+        if spec["kept_caches"]:
+            claim_kept(folder, spec["kept_caches"])
     except OSError as error:
         return str(error)
     return None

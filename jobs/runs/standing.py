@@ -14,7 +14,7 @@ from jobs.runs.measuring import POINT
 from jobs.runs.timeline import seconds
 from jobs.slurm_status import JobStatus, SlurmStatus
 
-STARTING = ("allocation", "preflight", "start", "router", "canary")
+STARTING = ("allocation", "preflight", "stage", "start", "router", "canary")
 SETTLE_S = 60.0
 """Slurm may list a job as running for this long after the run's own last word."""
 
@@ -114,6 +114,9 @@ def _own_words(facts: RunFacts, state: RunState) -> tuple[str, str]:
 
 def _start_up(facts: RunFacts, phase: str) -> str:
     """How many workers are ready, and what the slowest do."""
+    last = facts.timeline.last
+    if phase == "stage" and last and last.event == "staging":
+        return f"stage: {last.text}"
     if phase != "start" or facts.spec is None:
         return phase
     names = [worker.name for worker in facts.spec.plan.workers]

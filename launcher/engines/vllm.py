@@ -15,6 +15,7 @@ from launcher.placement import WorkerProcess, address
 from launcher.plan import Endpoint, LaunchPlan
 from launcher.ports import process_ports
 from launcher.schema import LaunchConfig
+from launcher.staging import cache_home, served_path
 from launcher.steps import Surroundings
 
 CAPTURE_FLAG = "max-cudagraph-capture-size"
@@ -74,7 +75,7 @@ class VllmEngine:
         """`vllm serve MODEL ...` for one node of an endpoint."""
         config, endpoint = plan.config, process.endpoint
         ports = process_ports(process, config.cluster.ports)
-        argv = [_executable(plan), "serve", config.model.path]
+        argv = [_executable(plan), "serve", served_path(config)]
         argv += ["--served-model-name", config.model.served_name]
         if config.model.tokenizer:
             argv += ["--tokenizer", config.model.tokenizer]
@@ -94,7 +95,7 @@ class VllmEngine:
         """Environment of one process: addresses of its own node, its GPUs, its own caches."""
         config = plan.config
         ports = process_ports(process, config.cluster.ports)
-        cache = f"{{cache}}/{process.name}"
+        cache = f"{cache_home(config)}/{process.name}"
         env = {
             "VLLM_HOST_IP": address(process.node),
             "VLLM_CACHE_ROOT": f"{cache}/vllm",
