@@ -1,8 +1,10 @@
 """The native benchmark client: `python -m jobs.clients.native`.
 
-A closed loop of streamed completions over random token ids at a fixed concurrency, held at the
-gate until the deployment is ready. Exit status: 0 with a result file (failed requests are in it),
-2 for wrong arguments, 3 when told to stop.
+Sends the requests of a prompt file as streamed completions or chats, in a closed loop at a fixed
+concurrency or when they are due, from as many processes as the load needs; held at the gate until
+the deployment is ready. The API key comes from OPENAI_API_KEY only. Exit status: 0 with a result
+file (failed requests are in it), 1 when a process of the client died, 2 for wrong arguments or
+prompts, 3 when told to stop. docs/load-client.md.
 """
 
 from __future__ import annotations
@@ -13,176 +15,147 @@ import contextlib
 import logging
 import os
 import sys
-import time
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
-from jobs.clients.gate import Gate, GateStopError
-from jobs.clients.random_prompts import Prompt, PromptMaker
-from jobs.clients.stats import Tally, figures
-from jobs.clients.streaming import FailedRequestError, complete, measure_lag, open_session
+from jobs.clients.arguments import load_from, parse_arguments
+from jobs.clients.bodies import Bodies
+from jobs.clients.conversations import turns_of
+from jobs.clients.figures import Limits, figures, own_load
+from jobs.clients.gate import POLL_S, Gate, GateStopError
+from jobs.clients.load import Load
+from jobs.clients.merged import Measured, read_all
+from jobs.clients.processes import ProcessLostError, crew, process_count
+from jobs.clients.request_table import write_requests
+from jobs.clients.vllm_json import vllm_result
+from jobs.errors import JobError
 from jobs.progress import progress_told
+from jobs.prompts.errors import PromptError
+from jobs.prompts.pieces import id_pieces
+from jobs.prompts.random_source import random_requests
+from jobs.prompts.reader import PromptFile, write_prompt_file
+from jobs.prompts.spec import Spec
 from jobs.store import write_json
 
-API_KEY_VARIABLE = "OPENAI_API_KEY"
+EXIT_LOST = 1
+EXIT_CANNOT = 2
 EXIT_STOPPED = 3
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What to send, and where; ranges are inclusive token counts."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a measurement left, and how its warm-up went."""
 
-    base_url: str
-    model: str
-    concurrency: int
-    num_prompts: int
-    warmup: int
-    input_range: tuple[int, int]
-    output_range: tuple[int, int]
-    seed: int
-    vocab_size: int
-    timeout_s: float
+    measured: Measured
+    warmup: list[dict[str, Any]]
+    date: str
 
 
-def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line; wrong values end the program with status 2 and a reason."""
-    parser = argparse.ArgumentParser(
-        prog="python -m jobs.clients.native", description=(__doc__ or "").splitlines()[0]
-    )
-    add = parser.add_argument
-    add("--base-url", required=True, help="http://host:port, without /v1")
-    add("--model", required=True)
-    add("--gate", type=Path, help="gate folder; without it the client runs at once")
-    add("--name", default="native", help="this client's name at the gate")
-    add("--result", type=Path, required=True)
-    add("--concurrency", type=int, required=True)
-    add("--num-prompts", type=int, required=True)
-    add("--warmup", type=int, default=0, help="requests before the measurement, other prompts")
-    add("--input-range", type=int, nargs=2, metavar=("LO", "HI"), required=True)
-    add("--output-range", type=int, nargs=2, metavar=("LO", "HI"), required=True)
-    add("--seed", type=int, default=0)
-    add("--vocab-size", type=int, required=True, help="ids are drawn below it (ordinary tokens)")
-    add("--timeout-s", type=float, default=1800.0, help="longest time one request may take")
-    given = parser.parse_args(arguments)
-    for name in ("concurrency", "num_prompts", "vocab_size", "timeout_s"):
-        if getattr(given, name) <= 0:
-            parser.error(f"--{name.replace('_', '-')} must be above 0")
-    for name in ("input_range", "output_range"):
-        low, high = getattr(given, name)
-        if not 1 <= low <= high:
-            parser.error(f"--{name.replace('_', '-')} {low} {high}: need 1 <= LO <= HI")
-    if given.warmup < 0:
-        parser.error("--warmup must be 0 or more")
-    return given
-
-
-def load_from(given: argparse.Namespace) -> Load:
-    """The load the command line describes."""
-    return Load(
-        base_url=given.base_url.rstrip("/"),
-        model=given.model,
-        concurrency=given.concurrency,
-        num_prompts=given.num_prompts,
+def make_prompts(given: argparse.Namespace, path: Path) -> None:
+    """A prompt file of random token ids, for use without a prompt file."""
+    spec = Spec(
+        count=given.num_prompts,
         warmup=given.warmup,
         input_range=tuple(given.input_range),
         output_range=tuple(given.output_range),
         seed=given.seed,
-        vocab_size=given.vocab_size,
-        timeout_s=given.timeout_s,
     )
-
-
-def make_prompts(load: Load) -> tuple[list[Prompt], list[Prompt]]:
-    """Prompts to measure with and, drawn after them, different ones to warm up with."""
-    maker = PromptMaker(load.seed, load.vocab_size)
-    measured = maker.make(load.num_prompts, load.input_range, load.output_range)
-    return measured, maker.make(load.warmup, load.input_range, load.output_range)
-
-
-async def send_all(
-    session: aiohttp.ClientSession,
-    load: Load,
-    prompts: list[Prompt],
-    stage: str = "measured",
-    tell: Path | None = None,
-) -> tuple[Tally, float]:
-    """Every prompt sent once, `concurrency` at a time; the tally and the seconds it took.
-
-    `tell` is a file that says meanwhile how far it is.
-    """
-    tally = Tally()
-    waiting = iter(prompts)
-    streams = min(load.concurrency, len(prompts))
-    with progress_told(tell, stage, len(prompts), tally.so_far):
-        begun = time.perf_counter()
-        await asyncio.gather(
-            *(_stream(session, load.model, waiting, tally) for _ in range(streams))
-        )
-        return tally, time.perf_counter() - begun
-
-
-async def _stream(
-    session: aiohttp.ClientSession, model: str, waiting: Iterator[Prompt], tally: Tally
-) -> None:
-    """One of the concurrent streams: the next prompt as soon as the last answer is complete."""
-    for prompt in waiting:
-        try:
-            sent = await complete(session, model, prompt)
-        except FailedRequestError as error:
-            tally.fail(error.kind, str(error))
-        else:
-            tally.add(prompt.tokens, prompt.output_tokens, sent.at, sent.chunks)
+    spec.check()
+    pieces = id_pieces(given.vocab_size)
+    write_prompt_file(path, random_requests(spec, pieces), pieces, {"source": "random"})
 
 
 async def measure(
-    load: Load,
-    prompts: tuple[list[Prompt], list[Prompt]],
-    api_key: str | None,
-    tell: Path | None = None,
-) -> dict[str, Any]:
-    """Warm-up, then the measurement: the result under `vllm bench serve`'s keys."""
-    measured, warmup = prompts
-    async with open_session(load.base_url, api_key, load.timeout_s) as session:
-        warm = (await send_all(session, load, warmup, "warm-up", tell))[0] if warmup else Tally()
-        date = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        worst = [0.0]
-        lag = asyncio.create_task(measure_lag(worst))
-        tally, duration_s = await send_all(session, load, measured, tell=tell)
-        lag.cancel()
+    load: Load, prompts: PromptFile, processes: int, gate: Gate | None = None
+) -> Outcome:
+    """Ready, held at the gate, warm-up, measurement. ProcessLostError, GateStopError."""
+    jobs = [len(turns_of(prompts, part)) for part in _parts(prompts)]
+    tell = gate.progress if gate else None
+    with tempfile.TemporaryDirectory(prefix="native-") as folder:
+        async with crew(load, (jobs[0], jobs[1]), processes, Path(folder)) as workers:
+            await workers.ready()
+            if gate is not None:
+                gate.say_ready()
+                await gate.wait_for_go()
+            await workers.connect()
+            with progress_told(tell, "warm-up", prompts.warmup, workers.so_far):
+                warmup = await workers.warm_up() if prompts.warmup else []
+            date = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+            with progress_told(tell, "measured", prompts.count, workers.so_far):
+                await workers.measure()
+        return Outcome(read_all(workers.outs), warmup, date)
+
+
+def _parts(prompts: PromptFile) -> tuple[range, range]:
+    return range(prompts.warmup), range(prompts.warmup, len(prompts))
+
+
+def result(load: Load, prompts: PromptFile, outcome: Outcome, limits: Limits) -> dict[str, Any]:
+    """The result file's object: `vllm bench serve`'s keys where it has them, and our own."""
+    warmup_errors: dict[str, str] = {}
+    for said in outcome.warmup:
+        warmup_errors |= said["errors"]
     return {
-        "date": date,
+        "date": outcome.date,
         "backend": "native",
         "model_id": load.model,
-        "num_prompts": load.num_prompts,
-        "request_rate": "inf",
+        "num_prompts": prompts.count,
+        "request_rate": load.request_rate if load.request_rate is not None else "inf",
+        "burstiness": load.burstiness,
         "max_concurrency": load.concurrency,
-        **figures(tally, duration_s),
+        **figures(outcome.measured, prompts.prompt_tokens, limits),
         "seed": load.seed,
-        "warmup_requests": load.warmup,
-        "warmup_failed": warm.errors.total(),
-        "warmup_errors": warm.error_samples,
-        "client_loop_lag_max_ms": worst[0] * 1000.0,
+        "warmup_requests": prompts.warmup,
+        "warmup_failed": sum(said["failed"] for said in outcome.warmup),
+        "warmup_errors": warmup_errors,
+        "load": own_load(outcome.measured),
     }
 
 
-async def run(given: argparse.Namespace, api_key: str | None) -> None:
-    """Prepares, waits at the gate, measures, writes; GateStopError when told to stop."""
+async def run(given: argparse.Namespace) -> None:
+    """Prepares, waits at the gate, measures, writes."""
     load = load_from(given)
-    prompts = make_prompts(load)
-    if given.gate is None:
-        write_json(given.result, await measure(load, prompts, api_key))
-        return
-    gate = Gate(given.gate, given.name)
-    gate.say_ready()
-    await gate.wait_for_go()
-    measuring = asyncio.create_task(measure(load, prompts, api_key, gate.progress))
+    gate = Gate(given.gate, given.name) if given.gate else None
+    limits = Limits(ttft_ms=given.goodput_ttft_ms, tpot_ms=given.goodput_tpot_ms)
+    with tempfile.TemporaryDirectory(prefix="native-prompts-") as folder:
+        path = given.prompts or Path(folder) / "made.prompts"
+        if given.prompts is None:
+            make_prompts(given, path)
+        await _there(path, gate)
+        prompts = PromptFile.open(path)
+        load = load.with_prompts(path)
+        Bodies(load, prompts, None)  # what it cannot do is told before the gate
+        processes = process_count(given.processes, load, len(os.sched_getaffinity(0)))
+        outcome = await _unless_stopped(load, prompts, processes, gate)
+        if given.requests:
+            write_requests(given.requests, outcome.measured, prompts)
+        if given.vllm_bench_json:
+            counts = prompts.prompt_tokens
+            data = vllm_result(load, outcome.measured, counts, outcome.date, limits)
+            write_json(given.vllm_bench_json, data)
+        write_json(given.result, result(load, prompts, outcome, limits))
+
+
+async def _there(path: Path, gate: Gate | None) -> None:
+    """Returns once the prompt file is there; whoever makes it renames it there whole."""
+    while gate is not None and not path.exists():
+        gate.check_stop()
+        await asyncio.sleep(POLL_S)
+
+
+async def _unless_stopped(
+    load: Load, prompts: PromptFile, processes: int, gate: Gate | None
+) -> Outcome:
+    """What `measure` gives; GateStopError as soon as the gate says stop."""
+    measuring = asyncio.create_task(measure(load, prompts, processes, gate))
+    if gate is None:
+        return await measuring
     stopping = asyncio.create_task(gate.watch_stop())
     await asyncio.wait({measuring, stopping}, return_when=asyncio.FIRST_COMPLETED)
     for task in (measuring, stopping):
@@ -192,21 +165,27 @@ async def run(given: argparse.Namespace, api_key: str | None) -> None:
                 await task
     if measuring.cancelled():
         stopping.result()
-    write_json(given.result, measuring.result())
+    return measuring.result()
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """The program; its exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    given = parse_arguments(sys.argv[1:])
+    given = parse_arguments(arguments)
     try:
-        asyncio.run(run(given, os.environ.get(API_KEY_VARIABLE)))
+        asyncio.run(run(given))
     except GateStopError as stopped:
         log.warning("%s", stopped)
         return EXIT_STOPPED
+    except (PromptError, JobError) as error:
+        log.error("%s", error)
+        return EXIT_CANNOT
+    except ProcessLostError as error:
+        log.error("%s", error)
+        return EXIT_LOST
     log.info("result written to %s", given.result)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
