@@ -75,7 +75,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
     assert other.ids(5) != first.ids(5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(low=st.integers(1, 300), span=st.integers(0, 300), seed=st.integers(0, 2**40))
 def test_every_prompt_has_exactly_its_tokens(
     low: int, span: int, seed: int, tmp_path_factory: pytest.TempPathFactory

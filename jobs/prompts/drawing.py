@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,40 +35,55 @@ class Requests:
     wait_s: npt.NDArray[np.float64] | None = None
 
 
-def draw_pieces(
-    draws: Draws, pieces: Pieces, tokens: Integers, head: int = HEAD_TOKENS
-) -> tuple[npt.NDArray[Any], Integers]:
-    """Piece numbers of one text per entry of `tokens` (its content tokens), one after the other,
-    and how many each has: a lead and `head` - 1 words of its own, blocks, then words to the exact
-    length. Every text uses up the same number of draws, so none depends on another's length."""
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Piece numbers of several texts, one text after the other, and how many each has."""
+
+    flat: npt.NDArray[Any]
+    counts: Integers
+
+    @property
+    def starts(self) -> Integers:
+        """Where each text's pieces begin, and where the last one's end."""
+        return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
+
+
+def draw_pieces(draws: Draws, pieces: Pieces, tokens: Integers, lead: bool = True) -> Texts:
+    """A text of exactly that many tokens for each entry of `tokens`: HEAD_TOKENS words of its own,
+    the first written as a prompt's beginning if `lead`; blocks; words for the rest. Every text
+    uses up as many draws as the longest, so that none depends on another's length."""
+    head = HEAD_TOKENS
     most = max(int(tokens.max(initial=1)) - head, 0) // BLOCK_TOKENS
-    bounds = np.array(
-        [pieces.leads, *[pieces.words] * (head - 1)]
-        + [pieces.blocks] * most
-        + [pieces.words] * (BLOCK_TOKENS - 1),
-        dtype=np.int64,
-    )
-    offsets = np.zeros_like(bounds)
-    offsets[0] = pieces.first_lead
-    offsets[head : head + most] = pieces.first_block
-    place = np.concatenate([np.arange(head), np.arange(most), np.arange(BLOCK_TOKENS - 1)])
-    flat, counts = [], []
+    widths = [head, most, BLOCK_TOKENS - 1]
+    bounds = np.repeat([pieces.words, pieces.blocks, pieces.words], widths)
+    offsets = np.repeat([0, pieces.first_block, 0], widths)
+    if lead:
+        bounds[0], offsets[0] = pieces.leads, pieces.first_lead
+    place = np.concatenate([np.arange(width) for width in widths])
+    flat, counts = [np.zeros(0, np.uint32)], [np.zeros(0, np.int64)]
     for begin in range(0, len(tokens), ROWS_AT_ONCE):
         rows = tokens[begin : begin + ROWS_AT_ONCE]
         drawn = draws.below(bounds, len(rows), len(bounds)) + offsets
         rest = np.maximum(rows - head, 0)
-        blocks, words = rest // BLOCK_TOKENS, rest % BLOCK_TOKENS
-        limits = np.repeat(
-            np.stack([np.minimum(rows, head), blocks, words], axis=1),
-            [head, most, BLOCK_TOKENS - 1],
-            axis=1,
-        )
-        used = place < limits
+        used_of = [np.minimum(rows, head), rest // BLOCK_TOKENS, rest % BLOCK_TOKENS]
+        used = place < np.repeat(np.stack(used_of, axis=1), widths, axis=1)
         flat.append(drawn[used].astype(np.uint32))
         counts.append(used.sum(axis=1))
-    if not flat:
-        return np.zeros(0, np.uint32), np.zeros(0, np.int64)
-    return np.concatenate(flat), np.concatenate(counts)
+    return Texts(np.concatenate(flat), np.concatenate(counts))
+
+
+def merge(parts: Sequence[tuple[Texts, Integers | None]], count: int) -> Texts:
+    """`count` texts, each of one text of every part after the other: the one that the part's index
+    names, or the one of the same number."""
+    chosen = [(p, np.arange(count) if index is None else index) for p, index in parts]
+    sizes = np.stack([p.counts[index] for p, index in chosen], axis=1)
+    begins = np.stack([p.starts[index] for p, index in chosen], axis=1)
+    shift = np.cumsum([0, *(len(p.flat) for p, _ in chosen[:-1])])
+    where = (begins + shift).ravel()
+    lengths = sizes.ravel()
+    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    pool = np.concatenate([p.flat for p, _ in chosen])
+    return Texts(pool[np.repeat(where, lengths) + steps], sizes.sum(axis=1))
 
 
 def content_tokens(prompt_tokens: Integers, pieces: Pieces) -> Integers:
@@ -83,24 +99,21 @@ def content_tokens(prompt_tokens: Integers, pieces: Pieces) -> Integers:
 
 def wrap(flat: npt.NDArray[Any], counts: Integers, pieces: Pieces) -> tuple[Any, Integers]:
     """Each text between the pieces that stand around every prompt; the new starts as well."""
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    if not pieces.before and not pieces.after:
-        return flat, starts
-    front = np.repeat(starts[:-1], len(pieces.before))
-    back = np.repeat(starts[1:], len(pieces.after))
-    where = np.concatenate([front, back])
-    values = np.concatenate(
-        [np.tile(np.array(p, np.uint32), len(counts)) for p in (pieces.before, pieces.after)]
-    )
-    # np.insert is stable: at one place, a text's end comes before the next one's beginning only
-    # when it is given first.
-    order = np.argsort(np.concatenate([front * 2 + 1, back * 2]), kind="stable")
-    extra = len(pieces.before) + len(pieces.after)
-    return np.insert(flat, where[order], values[order]), starts + extra * np.arange(len(starts))
+    texts = Texts(flat, counts)
+    if pieces.before or pieces.after:
+        nothing = np.zeros(len(counts), np.int64)
+        around = [
+            Texts(np.array(numbers, np.uint32), np.array([len(numbers)]))
+            for numbers in (pieces.before, pieces.after)
+        ]
+        parts = [(around[0], nothing), (texts, None), (around[1], nothing)]
+        texts = merge(parts, len(counts))
+    return texts.flat, texts.starts
 
 
-def check_heads(flat: npt.NDArray[Any], starts: Integers, head: int = HEAD_TOKENS) -> None:
-    """PromptError when two texts of at least `head` tokens begin with the same `head` pieces."""
+def check_heads(flat: npt.NDArray[Any], starts: Integers) -> None:
+    """PromptError when two texts of HEAD_TOKENS tokens or more have the same head."""
+    head = HEAD_TOKENS
     whole = np.flatnonzero(np.diff(starts) >= head)
     heads = flat[starts[whole, None] + np.arange(head)]
     if len(np.unique(heads, axis=0)) != len(heads):

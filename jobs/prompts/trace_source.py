@@ -1,0 +1,144 @@
+"""A recorded trace replayed (Mooncake's format): arrival times, lengths, and which blocks of the
+prompts were the same; the text is random.
+
+JSON lines {"timestamp": ms, "input_length": tokens, "output_length": tokens, "hash_ids": [one per
+block of 512 tokens]}: equal ids in equal places are equal text. Source: kvcache-ai/Mooncake,
+FAST25-release/traces, README.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from jobs.prompts.drawing import Requests, Texts, content_tokens, draw_pieces, merge, wrap
+from jobs.prompts.draws import Draws, Integers
+from jobs.prompts.errors import PromptError
+from jobs.prompts.pieces import BLOCK_TOKENS, Pieces
+from jobs.prompts.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The first lines of a trace: one entry a request, in the order of arrival."""
+
+    arrival_s: list[float]
+    input_tokens: list[int]
+    output_tokens: list[int]
+    hash_ids: list[list[int]]
+
+
+def trace_hash(path: Path) -> str:
+    """SHA-256 of the file; PromptError when it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise PromptError(f"trace {path}: {error.strerror or error}") from error
+
+
+def read_trace(path: Path, count: int) -> Trace:
+    """The first `count` requests; PromptError for a line that is none, and for too few."""
+    trace = Trace([], [], [], [])
+    with path.open(encoding="utf-8") as stream:
+        for number, line in enumerate(stream, 1):
+            if len(trace.arrival_s) == count:
+                break
+            if line.strip():
+                _add(trace, line, f"trace {path}, line {number}")
+    if len(trace.arrival_s) < count:
+        raise PromptError(
+            f"trace {path} has {len(trace.arrival_s)} requests, the point has {count}: lower "
+            "workload.concurrency or workload.prompts_per_concurrency"
+        )
+    if sorted(trace.arrival_s) != trace.arrival_s:
+        raise PromptError(f"trace {path}: its timestamps are not in order")
+    return trace
+
+
+def _add(trace: Trace, line: str, where: str) -> None:
+    try:
+        told = json.loads(line)
+        time_s = float(told["timestamp"]) / 1000.0
+        tokens, output = int(told["input_length"]), int(told["output_length"])
+        ids = [int(i) for i in told.get("hash_ids") or ()]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise PromptError(f"{where}: no request of a trace ({error!r})") from error
+    if tokens < 1 or output < 1 or not 0 <= time_s < 1e9:
+        raise PromptError(f"{where}: {line.strip()[:200]}: lengths are at least 1, times 0 or more")
+    for column, value in (
+        (trace.arrival_s, time_s),
+        (trace.input_tokens, tokens),
+        (trace.output_tokens, output),
+    ):
+        column.append(value)  # type: ignore[arg-type]
+    trace.hash_ids.append(ids)
+
+
+def trace_requests(spec: Spec, pieces: Pieces) -> Requests:
+    """The first requests of a trace; warm-up ones have their lengths and prompts of their own."""
+    trace = read_trace(Path(spec.trace_path), spec.count)
+    inputs, outputs = np.array(trace.input_tokens), np.array(trace.output_tokens)
+    warm = np.resize(np.arange(spec.count), spec.warmup)
+    own = draw_pieces(
+        Draws("pieces", spec.seed, "warmup"), pieces, content_tokens(inputs[warm], pieces)
+    )
+    replayed = _replayed(spec, pieces, trace, content_tokens(inputs, pieces))
+    flat, starts = wrap(
+        np.concatenate([own.flat, replayed.flat]),
+        np.concatenate([own.counts, replayed.counts]),
+        pieces,
+    )
+    times = (np.array(trace.arrival_s) - trace.arrival_s[0]) / spec.trace_speed
+    return Requests(
+        warmup=spec.warmup,
+        prompt_tokens=np.concatenate([inputs[warm], inputs]),
+        output_tokens=np.concatenate([outputs[warm], outputs]),
+        pieces=flat,
+        starts=starts,
+        arrival_s=np.concatenate([np.zeros(spec.warmup), times]),
+    )
+
+
+def _replayed(spec: Spec, pieces: Pieces, trace: Trace, content: Integers) -> Texts:
+    """A lead, the blocks that the ids name, and words of the request's own to its exact length."""
+    size = spec.trace_block_tokens
+    names = sorted({i for ids in trace.hash_ids for i in ids})
+    row_of = {name: row for row, name in enumerate(names)}
+    blocks = _blocks(spec, pieces, names)
+    tokens_of = np.ones(len(pieces.texts), dtype=np.int64)
+    tokens_of[pieces.first_block : pieces.first_block + pieces.blocks] = BLOCK_TOKENS
+    flat, counts, missing = [], [], []
+    for ids, wanted in zip(trace.hash_ids, (content - 1).tolist(), strict=True):
+        rows = [row_of[i] for i in ids[: -(-wanted // size)]]
+        shared = blocks[rows].ravel()
+        # The last block is cut: its pieces as far as they fit, own words after.
+        held = int(np.searchsorted(np.cumsum(tokens_of[shared]), wanted, side="right"))
+        shared = np.concatenate([[pieces.first_lead], shared[:held]])
+        flat.append(shared)
+        counts.append(len(shared))
+        missing.append(wanted - int(tokens_of[shared[1:]].sum()))
+    beginnings = Texts(np.concatenate(flat).astype(np.uint32), np.array(counts))
+    ends = draw_pieces(
+        Draws("ends", spec.seed), pieces, np.array(missing, dtype=np.int64), lead=False
+    )
+    return merge([(beginnings, None), (ends, None)], len(counts))
+
+
+def _blocks(spec: Spec, pieces: Pieces, names: list[int]) -> Integers:
+    """Pieces of every named block, a row each: words first, so that different blocks differ from
+    their beginning, then blocks."""
+    whole = max((spec.trace_block_tokens - 16) // BLOCK_TOKENS, 0)
+    words = spec.trace_block_tokens - whole * BLOCK_TOKENS
+    widths = [words, whole]
+    bounds = np.repeat([pieces.words, pieces.blocks], widths)
+    offsets = np.repeat([0, pieces.first_block], widths)
+    # One stream per block: a block is the same whatever else the trace holds.
+    rows = [Draws("trace", spec.seed, n).below(bounds, len(bounds)) for n in names]
+    drawn: Integers = np.array(rows, dtype=np.int64).reshape(len(names), len(bounds))
+    drawn += offsets
+    return drawn
