@@ -131,6 +131,7 @@ class Api:
             message = f"The model `{body['model']}` does not exist."
             return web.json_response(error_body(message, "NotFoundError", 404), status=404)
         self.engine.requests += 1
+        _burn(options.frontend_ms)
         if self.engine.is_spoilt():
             message = "failure asked for by --fail http500"
             return web.json_response(error_body(message, "InternalServerError", 500), status=500)
@@ -147,7 +148,7 @@ class Api:
         try:
             state = await self.engine.read_prompt(ask, visit)
             tokens = [t async for batch in self.engine.answer(ask, rank, state) for t in batch]
-            kv = await self.engine.hand_over(ask, rank, writer.request_id)
+            kv = await self.engine.hand_over(ask, visit, writer.request_id)
         except TransferError as error:
             rank.counts.finished["error"] += 1
             body = error_body(str(error), "InternalServerError", 500)
@@ -181,6 +182,13 @@ class Api:
         usage = writer.usage_chunk(made) if ask.include_usage else b""
         await response.write(usage + DONE)
         return response
+
+
+def _burn(milliseconds: float) -> None:
+    """Computes for so long, as a server that tokenizes does; nothing else is answered meanwhile."""
+    until = time.thread_time() + milliseconds / 1000
+    while time.thread_time() < until:
+        pass
 
 
 async def _json(request: web.Request) -> dict[str, Any]:

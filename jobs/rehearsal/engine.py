@@ -19,7 +19,7 @@ from jobs.rehearsal.model import (
     token_text,
 )
 from jobs.rehearsal.options import Options
-from jobs.rehearsal.ranks import Rank, Visit, sleep_until
+from jobs.rehearsal.ranks import Rank, Stage, Visit, sleep_until, transfer_bytes
 from jobs.rehearsal.requests import Ask
 from jobs.rehearsal.side_channel import LEASE_S, TransferError, deliver, fetch
 
@@ -63,28 +63,40 @@ class Engine:
 
         TransferError when the state cannot be fetched (vLLM's load failure policy "fail").
         """
+        if ask.remote_prefill:
+            return await self._fetched(ask, visit)
         rank = visit.rank
-        if not ask.remote_prefill:
-            computed = len(ask.prompt) - (1 if ask.remote_decode else 0)
-            begin, end = rank.book(computed, self.options.prefill_tps)
-            await sleep_until(begin)
-            visit.admit()
-            await sleep_until(end)
-            rank.counts.local_compute += computed
-            return State().after(ask.prompt)
+        computed = len(ask.prompt) - (1 if ask.remote_decode else 0)
+        async with rank.reading:
+            await visit.allocate()
+            await visit.admit()
+            await sleep_until(rank.reader.book(computed, self.options.prefill_tps))
+        visit.read()
+        rank.counts.local_compute += computed
+        return State().after(ask.prompt)
+
+    async def _fetched(self, ask: Ask, visit: Visit) -> State:
+        """As vLLM does it: blocks first, then the transfer, then a place in the batch."""
+        rank = visit.rank
+        visit.enter(Stage.FETCH_WAITING)
+        await visit.allocate()
+        visit.enter(Stage.FETCHING)
         try:
-            state, covered, seconds = await self._fetch(ask)
+            state, covered, seconds = await self._fetch(ask, rank)
         except TransferError as error:
             rank.counts.failed_transfers += 1
             log.error("rank %d: transfer failed: %s", rank.number, error)
             raise
-        visit.admit()
+        visit.enter(Stage.FETCHED)
+        await visit.admit()
+        visit.read()
         rank.count_transfer(covered, seconds)
+        rank.counts.external_queries += len(ask.prompt)
         rank.counts.external += len(ask.prompt) - 1
         rank.counts.local_compute += 1
         return state.after(ask.prompt[-1:])
 
-    async def _fetch(self, ask: Ask) -> tuple[State, int, float]:
+    async def _fetch(self, ask: Ask, rank: Rank) -> tuple[State, int, float]:
         self.transfers += 1
         faults = self.options.faults
         host, port = str(ask.kv["remote_host"]), int(ask.kv["remote_port"])
@@ -94,10 +106,14 @@ class Engine:
         state, covered = await fetch(host, port, str(ask.kv["remote_request_id"]))
         if faults.badstate_from is not None and self.transfers >= faults.badstate_from:
             state = state.after([0])
+        if self.options.transfer_mbps is not None:
+            size = transfer_bytes(covered)
+            await sleep_until(rank.link.book(size, self.options.transfer_mbps * 1e6))
         return state, covered, time.monotonic() - begun
 
-    async def hand_over(self, ask: Ask, rank: Rank, request_id: str) -> dict[str, Any] | None:
+    async def hand_over(self, ask: Ask, visit: Visit, request_id: str) -> dict[str, Any] | None:
         """kv_transfer_params for decode, once the state of all but the last token is kept."""
+        rank = visit.rank
         if not ask.remote_decode or rank.nixl_port is None:
             return None
         covered = len(ask.prompt) - 1
@@ -105,7 +121,7 @@ class Engine:
         internal = f"{request_id}-{uuid.uuid4().hex[:8]}"
         until = time.monotonic() + LEASE_S
         if rank.store is not None:
-            until = rank.store.put(internal, state, covered)
+            until = rank.store.put(internal, state, covered, visit.pin())
         else:
             await deliver(rank.nixl_host, rank.nixl_port, internal, state, covered)
         return {
@@ -126,14 +142,16 @@ class Engine:
 
     async def answer(self, ask: Ask, rank: Rank, state: State) -> AsyncIterator[list[Token]]:
         """The generated tokens in batches, at `decode_tps` per stream; a late loop catches up."""
-        begun = time.monotonic()
-        made = 0
+        last, progress, made = time.monotonic(), 0.0, 0
         while True:
             if self.is_frozen():
                 await asyncio.Event().wait()
-            due = int((time.monotonic() - begun) * self.options.decode_tps) + 1
+            now, pace = time.monotonic(), self._pace(rank)
+            progress, last = progress + (now - last) * pace, now
             batch: list[Token] = []
-            while made < min(due, ask.max_tokens) and not (batch and batch[-1].finish):
+            while made < min(int(progress) + 1, ask.max_tokens) and not (
+                batch and batch[-1].finish
+            ):
                 token = _generate(ask, state, made)
                 state = state.after((token.id,))
                 made += 1
@@ -142,8 +160,12 @@ class Engine:
             yield batch
             if batch and batch[-1].finish:
                 return
-            wait = begun + made / self.options.decode_tps - time.monotonic()
-            await asyncio.sleep(max(wait, 0.0))
+            await asyncio.sleep(max((made - progress) / pace, 0.0))
+
+    def _pace(self, rank: Rank) -> float:
+        """Tokens per second of one stream now: its own pace, or its share of the rank's."""
+        own, whole = self.options.decode_tps, self.options.decode_rank_tps
+        return own if whole is None else min(own, whole / max(1, rank.running))
 
 
 def _generate(ask: Ask, state: State, made: int) -> Token:

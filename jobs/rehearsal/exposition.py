@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import resource
+import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
-from jobs.rehearsal.ranks import KV_CAPACITY_TOKENS, Rank
+from jobs.rehearsal.ranks import Rank, Stage
 
 FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
+
+FETCH_STAGES = (Stage.FETCH_WAITING, Stage.FETCHING, Stage.FETCHED)
+TIMES = (
+    ("request_queue_time_seconds", "queued", "queue_s"),
+    ("request_prefill_time_seconds", "queued", "prefill_s"),
+    ("request_decode_time_seconds", "queued", "decode_s"),
+)
+"""Family, its count, its sum; all of requests that ran."""
 
 Reader = Callable[[Rank], float]
 
@@ -17,6 +28,10 @@ def metrics_text(ranks: Sequence[Rank], model: str, role: str, version: str) -> 
         "# HELP rehearsal_info This is the rehearsal engine: no model, no results.",
         "# TYPE rehearsal_info gauge",
         f'rehearsal_info{{role="{role}",version="{version}"}} 1.0',
+        "# TYPE process_cpu_seconds_total counter",
+        f"process_cpu_seconds_total {time.process_time()}",
+        "# TYPE process_resident_memory_bytes gauge",
+        f"process_resident_memory_bytes {_resident_bytes()}",
     ]
     for name, kind, extra, value in _series(ranks):
         if value is None:
@@ -26,6 +41,12 @@ def metrics_text(ranks: Sequence[Rank], model: str, role: str, version: str) -> 
         labels = f'engine="{rank.number}",model_name="{_escaped(model)}"{extra}'
         lines.append(f"vllm:{name}{{{labels}}} {float(number)}")
     return "\n".join(lines) + "\n"
+
+
+def _resident_bytes() -> float:
+    """Of this process (Linux, proc(5) statm: the second number is resident pages)."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return float(pages) * resource.getpagesize()
 
 
 Line = tuple[str, str, str, tuple[Rank, float] | None]
@@ -44,7 +65,15 @@ def _series(ranks: Sequence[Rank]) -> Iterable[Line]:
 def _families() -> Iterable[tuple[str, str, str, Reader]]:
     yield "num_requests_running", "gauge", "", lambda r: r.running
     yield "num_requests_waiting", "gauge", "", lambda r: r.waiting
-    yield "kv_cache_usage_perc", "gauge", "", lambda r: r.tokens_held / KV_CAPACITY_TOKENS
+    kind = "gauge"
+    for reason, read in WAITING_REASONS:
+        yield "num_requests_waiting_by_reason", kind, f',reason="{reason}"', read
+        kind = ""
+    kind = "gauge"
+    for stage in FETCH_STAGES:
+        yield "num_requests_kv_fetch_by_stage", kind, f',stage="{stage}"', _in_stage(stage)
+        kind = ""
+    yield "kv_cache_usage_perc", "gauge", "", lambda r: r.kv.held / r.kv.capacity
     yield "num_preemptions_total", "counter", "", lambda _: 0
     yield "prompt_tokens_total", "counter", "", lambda r: r.counts.prompt
     by_source: list[tuple[str, Reader]] = [
@@ -62,6 +91,11 @@ def _families() -> Iterable[tuple[str, str, str, Reader]]:
         label = f',finished_reason="{reason}"'
         yield "request_success_total", kind, label, _finished(reason)
         kind = ""
+    for name, count, seconds in TIMES:
+        yield f"{name}_count", "histogram", "", _counted(count)
+        yield f"{name}_sum", "", "", _counted(seconds)
+    yield "external_prefix_cache_queries_total", "counter", "", lambda r: r.counts.external_queries
+    yield "external_prefix_cache_hits_total", "counter", "", lambda r: r.counts.external
     yield "nixl_xfer_time_seconds_count", "histogram", "", lambda r: r.counts.transfers
     yield "nixl_xfer_time_seconds_sum", "", "", lambda r: r.counts.transfer_s
     yield "nixl_bytes_transferred_count", "histogram", "", lambda r: r.counts.transfers
@@ -69,6 +103,25 @@ def _families() -> Iterable[tuple[str, str, str, Reader]]:
     yield "nixl_num_failed_transfers_total", "counter", "", lambda r: r.counts.failed_transfers
     yield "nixl_num_failed_notifications_total", "counter", "", lambda _: 0
     yield "nixl_num_kv_expired_reqs_total", "counter", "", _expired
+
+
+def _capacity(rank: Rank) -> float:
+    return rank.waiting - _deferred(rank)
+
+
+def _deferred(rank: Rank) -> float:
+    return rank.stages[Stage.FETCHING]
+
+
+WAITING_REASONS: tuple[tuple[str, Reader], ...] = (("capacity", _capacity), ("deferred", _deferred))
+
+
+def _in_stage(stage: Stage) -> Reader:
+    return lambda rank: rank.stages[stage]
+
+
+def _counted(name: str) -> Reader:
+    return lambda rank: float(getattr(rank.counts, name))
 
 
 def _finished(reason: str) -> Reader:

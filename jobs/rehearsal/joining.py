@@ -12,7 +12,7 @@ import logging
 import time
 
 from jobs.rehearsal.options import Options
-from jobs.rehearsal.ranks import Rank
+from jobs.rehearsal.ranks import Rank, new_rank
 
 JOIN_TIMEOUT_S = 600.0
 RETRY_S = 0.2
@@ -64,7 +64,10 @@ class Endpoint:
         if hello["headless"]:
             base = hello["nixl_base"]
             self.remote += [
-                Rank(r, hello["nixl_host"], None if base is None else base + r, None) for r in ranks
+                new_rank(
+                    self.options, r, hello["nixl_host"], None if base is None else base + r, None
+                )
+                for r in ranks
             ]
         if len(self.joined) >= self.options.dp:
             self.complete.set()

@@ -18,7 +18,7 @@ from jobs.rehearsal.api import VERSION, build_app
 from jobs.rehearsal.engine import Engine
 from jobs.rehearsal.joining import Endpoint, JoinError, is_leader, join, must_join
 from jobs.rehearsal.options import Options
-from jobs.rehearsal.ranks import KV_CAPACITY_TOKENS, Rank
+from jobs.rehearsal.ranks import Rank, new_rank
 from jobs.rehearsal.side_channel import StateStore, listen
 
 BANNER = "REHEARSAL ENGINE: no model, no results"
@@ -125,7 +125,7 @@ async def _imitate_load(options: Options) -> None:
     log.info("Model loading took 0.0 GiB memory and %.6f seconds", step)
     await asyncio.sleep(step)
     log.info("Available KV cache memory: 0.0 GiB")
-    log.info("GPU KV cache size: %s tokens", f"{KV_CAPACITY_TOKENS:,}")
+    log.info("GPU KV cache size: %s tokens", f"{options.kv_tokens:,}")
     log.info("Capturing CUDA graphs (imitated)")
     await asyncio.sleep(step)
     log.info("init engine (profile, create kv cache, warmup model) took %.2f s", 2 * step)
@@ -133,7 +133,7 @@ async def _imitate_load(options: Options) -> None:
 
 def _local_rank(options: Options, number: int) -> Rank:
     port = None if options.nixl_base is None else options.nixl_base + number
-    return Rank(number, options.nixl_host, port, StateStore())
+    return new_rank(options, number, options.nixl_host, port, StateStore())
 
 
 def _die(code: int) -> None:

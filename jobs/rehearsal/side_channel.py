@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
@@ -28,11 +29,13 @@ class TransferError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A prefilled request's state, until when it is kept, and how many tokens it covers."""
+    """A prefilled request's state, until when it is kept, how many tokens it covers, and what to
+    call once it is fetched or expired."""
 
     state: State
     tokens: int
     until: float
+    gone: Callable[[], None]
 
 
 @dataclass(slots=True)
@@ -43,17 +46,22 @@ class StateStore:
     held: dict[str, Held] = field(default_factory=dict)
     expired: int = 0
 
-    def put(self, request_id: str, state: State, tokens: int) -> float:
+    def put(
+        self, request_id: str, state: State, tokens: int, gone: Callable[[], None] = lambda: None
+    ) -> float:
         """Keeps a state for the lease; when it ends, in time.monotonic() seconds."""
         self.sweep()
         until = time.monotonic() + self.lease_s
-        self.held[request_id] = Held(state, tokens, until)
+        self.held[request_id] = Held(state, tokens, until, gone)
         return until
 
     def take(self, request_id: str) -> Held | None:
         """The state, once; None when it is unknown, was fetched already, or expired."""
         self.sweep()
-        return self.held.pop(request_id, None)
+        held = self.held.pop(request_id, None)
+        if held is not None:
+            held.gone()
+        return held
 
     def sweep(self) -> None:
         """Drops and counts what nobody fetched in time (oldest first, so this is short)."""
@@ -62,7 +70,7 @@ class StateStore:
             oldest = next(iter(self.held))
             if self.held[oldest].until > now:
                 return
-            del self.held[oldest]
+            self.held.pop(oldest).gone()
             self.expired += 1
 
 

@@ -21,6 +21,11 @@ OPTIONS = {
     "fail": re.compile(rf"((prefill|decode|aggregated)/)?{_FAULT}(\+{_FAULT})*"),
     "prefill-tps": _NUMBER,
     "decode-tps": _NUMBER,
+    "decode-rank-tps": _NUMBER,
+    "decode-kv-tokens": re.compile(r"[1-9]\d*"),
+    "decode-max-seqs": re.compile(r"[1-9]\d*"),
+    "transfer-mbps": _NUMBER,
+    "frontend-ms": _NUMBER,
     "max-model-len": re.compile(r"\d+"),
     "start-s": _NUMBER,
 }
