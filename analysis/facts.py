@@ -10,10 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.bottleneck import bottleneck
 from analysis.load import Loaded
 from analysis.point import external_share, latency_is_measured, mean_length
 from analysis.run import Run
 from analysis.safetext import printable
+from analysis.stations import stations_of
 from analysis.verdict import judge
 from jobs.records import BenchPoint, Latency
 
@@ -30,7 +32,8 @@ def tidy(loaded: Loaded) -> pd.DataFrame:
     rows = []
     for run in loaded.runs:
         shared = _run_facts(run) | _accuracy_facts(run)
-        rows += [shared | _point_facts(run, point) | _latencies(run, point) | _judged(run, point)
+        rows += [shared | _point_facts(run, point) | _latencies(run, point)
+                 | _judged(run, point) | _limited(run, point)
                  for point in run.points]  # fmt: skip
     return pd.DataFrame(rows, columns=None if rows else ["run"], dtype=object)
 
@@ -132,6 +135,11 @@ def _judged(run: Run, point: BenchPoint) -> Row:
         "reasons": printable("; ".join(judgement.reasons)),
         "notes": printable("; ".join(notes)),
     }
+
+
+def _limited(run: Run, point: BenchPoint) -> Row:
+    found = bottleneck(point, stations_of(run.path, point))
+    return {"bottleneck": found.word, "bottleneck_evidence": printable(found.evidence)}
 
 
 def _shown(text: str | None) -> str | None:

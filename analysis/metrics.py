@@ -199,6 +199,16 @@ EVIDENCE = (
     ),
     _text("outcome", "outcome", "how the run ended; unfinished = no outcome.json", "outcome.json"),
     _text("reasons", "reasons", "why the verdict is not VALID", "analysis/verdict.py"),
+    _text(
+        "bottleneck",
+        "limited by",
+        "prefill, decode-kv, decode-compute, transfer, frontend, client; empty = not known",
+        "analysis/bottleneck.py",
+    ),
+    _text(
+        "bottleneck_evidence", "because", "the numbers it rests on, or why it is not known",
+        "points/*.json: stations, else series/, else the engines' log",
+    ),
     _text("notes", "notes", "what to know besides; never changes the verdict", "verdict.py"),
 )  # fmt: skip
 

@@ -176,14 +176,48 @@ def _graphs(marks: Milestones) -> Bounds:
 
 
 def _on_our_clock(run_path: Path, told: Told) -> Milestones:
-    """The log's milestones on the driver's clock: the zone is what brings the first line next to
-    the first words that the driver saw."""
-    seen = min(told.reached.values(), default=told.started or 0.0)
-    year = datetime.fromtimestamp(seen, UTC).year
-    marks = read_milestones(RunDir(run_path).logs / Path(told.log).name, year)
-    if marks.first is None:
-        return marks
-    return marks.shifted(round((seen - marks.first) / ZONE_STEP_S) * ZONE_STEP_S)
+    """The log's milestones on the driver's clock."""
+    log, year = RunDir(run_path).logs / Path(told.log).name, _year(told)
+    marks = read_milestones(log, year)
+    return marks if marks.first is None else marks.shifted(_zone_s(told, marks.first))
+
+
+def _year(told: Told) -> int:
+    return datetime.fromtimestamp(_seen(told), UTC).year
+
+
+def _seen(told: Told) -> float:
+    """When the driver saw the worker's first words."""
+    return min(told.reached.values(), default=told.started or 0.0)
+
+
+def _zone_s(told: Told, first: float) -> float:
+    """What brings the log's first line next to the first words that the driver saw."""
+    return round((_seen(told) - first) / ZONE_STEP_S) * ZONE_STEP_S
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A worker's log, and how its stamps become seconds since 1970."""
+
+    process: str
+    role: str
+    log: Path
+    year: int
+    shift_s: float
+
+
+def clocks(run_path: Path) -> list[Clock]:
+    """Of every worker that was started and whose log has stamps."""
+    found = []
+    for name, told in _workers(run_path).items():
+        log = RunDir(run_path).logs / Path(told.log).name
+        if told.started is None or not log.is_file():
+            continue
+        first = read_milestones(log, _year(told)).first
+        if first is not None:
+            found.append(Clock(name, told.role, log, _year(told), _zone_s(told, first)))
+    return found
 
 
 def _least(*times: float | None, default: float | None = None) -> float | None:

@@ -18,6 +18,7 @@ from jobs.records import BenchPoint, to_json
 from jobs.rendezvous import Deployment
 from jobs.result_file import client_load, error_counts, failed_requests, latency, read_result
 from jobs.run_spec import Point, RunSpec
+from jobs.sampling import Sampler
 from jobs.store import RunDir, write_json, write_text
 from jobs.supervisor import Supervisor, Watched
 from jobs.window import read_window
@@ -68,7 +69,10 @@ class Sweep:
             await asyncio.sleep(POLL_S)
 
     async def measure(
-        self, deployment: Deployment, expecting: Callable[[], AbstractContextManager[None]]
+        self,
+        deployment: Deployment,
+        expecting: Callable[[], AbstractContextManager[None]],
+        sampler: Sampler,
     ) -> None:
         """Every point that has no record yet; JobError after a point without a single answer.
 
@@ -77,7 +81,9 @@ class Sweep:
         for point in self.planned():
             self.journal.enter(f"point {point.name}")
             await self._wait_ready(point)
+            sampler.begin_point()
             record = await self._measure(point, deployment, expecting)
+            record.stations = await asyncio.to_thread(sampler.sum_up)
             write_json(self.run_dir.point(point.index, point.concurrency), to_json(record))
             self._tell(point, record)
             if record.completed == 0 and record.failed > 0:

@@ -186,7 +186,7 @@ class Job:
                 sampler = Sampler(deployment, self.run_dir, around.secret, journal)
                 with watch.looking():
                     async with sampler.sampling():
-                        await self._measure(deployment, supervisor, sweep, watch)
+                        await self._measure(deployment, supervisor, sweep, watch, sampler)
         finally:
             for task in beside:
                 task.cancel()
@@ -195,7 +195,12 @@ class Job:
         journal.enter("done", "all points and repeats are written")
 
     async def _measure(
-        self, deployment: Deployment, supervisor: Supervisor, sweep: Sweep, watch: HangWatch
+        self,
+        deployment: Deployment,
+        supervisor: Supervisor,
+        sweep: Sweep,
+        watch: HangWatch,
+        sampler: Sampler,
     ) -> None:
         """Canary, points, accuracy."""
         journal, plan = self.journal, self.run.plan
@@ -203,7 +208,7 @@ class Job:
         report = await run_canary(deployment, self.run_dir, journal)
         if report["verdict"] == "skipped":
             await first_token_through_router(deployment)
-        await sweep.measure(deployment, watch.expecting_tokens)
+        await sweep.measure(deployment, watch.expecting_tokens, sampler)
         if plan.accuracy:
             journal.enter("accuracy")
             secret = supervisor.around.secret

@@ -89,6 +89,54 @@ class ClientLoad:
 
 
 @dataclass(kw_only=True)
+class Station:
+    """One role's engines in the steady part of a point, looked at again and again; None: not told.
+
+    Requests are means over time, summed over the role's ranks. `busy_share` and `queued_share`
+    are shares of all looks at a rank that found a request in its batch, and one waiting.
+    """
+
+    ranks: int
+    looks: int
+    """At all ranks together."""
+    running: float | None = None
+    waiting: float | None = None
+    """Not in a batch, and not because their KV is under way."""
+    fetching: float | None = None
+    """KV transfers under way, of requests that wait for them."""
+    busy_share: float | None = None
+    queued_share: float | None = None
+    kv_usage: float | None = None
+    """Mean over ranks and time, 0..1."""
+    kv_usage_p90: float | None = None
+    """What nine of ten looks at a rank were below."""
+    preemptions: float | None = None
+    computed_tps: float | None = None
+    """Prompt tokens computed, all ranks, per second."""
+    generation_tps: float | None = None
+    cpu: float | None = None
+    """Cores used by the process that answers HTTP, the busiest one of the role."""
+    cpu_process: str = ""
+    answer_ms: float | None = None
+    """Median time of a metrics page, the slowest process of the role."""
+
+
+@dataclass(kw_only=True)
+class Stations:
+    """Where a point's requests stood (jobs/stations.py). `source` is metrics, or log where older
+    runs have only the engines' own statistics lines."""
+
+    span_s: float
+    """Length of the steady part: ramp-up, warm-up and drain are left out."""
+    source: str = "metrics"
+    prefill: Station | None = None
+    decode: Station | None = None
+    aggregated: Station | None = None
+    router_active: float | None = None
+    """Mean number of requests that the router had under way."""
+
+
+@dataclass(kw_only=True)
 class BenchPoint:
     """One benchmark point: points/<index>-c<concurrency>.json.
 
@@ -130,6 +178,7 @@ class BenchPoint:
     server: ServerCounters = field(default_factory=ServerCounters)
     window: Window = field(default_factory=Window)
     load: ClientLoad = field(default_factory=ClientLoad)
+    stations: Stations | None = None
     raw: str | None = None
     snapshot: str = ""
     """SHA-256 of what was submitted: code, configuration and plan (run.json: snapshot)."""

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from jobs.events import Journal
 from jobs.probing import AskError, Http
+from jobs.records import Stations
 from jobs.rendezvous import Deployment
 from jobs.run_spec import Worker
 from jobs.series_files import SeriesFiles
 from jobs.series_page import Numbers, SeriesPage
+from jobs.stations import ROUTER, Look, sum_up
 from jobs.store import RunDir
 from jobs.tokens import fill
 
@@ -29,8 +32,10 @@ RAREST_S = 10.0
 """... but not more rarely than this."""
 
 PATIENCE_S = 10.0
-ROUTER = "router"
-OWN_COLUMNS = ("t", "rank", "answer_s")
+ANSWER = "answer_s"
+OWN_COLUMNS = ("t", "rank", ANSWER)
+MOST_LOOKS = 10_000
+"""Kept of a point for its record; of more, every second is forgotten."""
 
 
 @dataclass(slots=True)
@@ -50,20 +55,19 @@ class Target:
         """What its rows are."""
         return OWN_COLUMNS + self.page.words
 
-    def rows(
-        self, t: float, answer_s: float, found: dict[str, Numbers]
-    ) -> list[list[float | None]]:
-        """One row of the process itself, one of every rank."""
+    def take(self, t: float, answer_s: float, found: dict[str, Numbers]) -> list[Look]:
+        """One look at the process itself, one at every rank."""
         engines = sorted((label for label in found if label.isdecimal()), key=int)
-        told: list[tuple[float | None, float | None, Numbers]] = [
-            (None, answer_s, found.get("", {}))
+        own = Look(t, self.name, self.role, None, {**found.get("", {}), ANSWER: answer_s})
+        return [own] + [
+            Look(t, self.name, self.role, self._rank(engines, place), found[engine])
+            for place, engine in enumerate(engines)
         ]
-        told += [(self._rank(engines, place), None, found[engines[place]])
-                 for place in range(len(engines))]  # fmt: skip
-        return [
-            [t, rank, answer, *(numbers.get(word) for word in self.page.words)]
-            for rank, answer, numbers in told
-        ]
+
+    def row(self, look: Look) -> list[float | None]:
+        """A look as `columns` has it."""
+        numbers = (look.get(word) for word in (ANSWER, *self.page.words))
+        return [look.t, look.rank, *numbers]
 
     def _rank(self, engines: list[str], place: int) -> int:
         """The global rank of an engine: its label where that is one of the ranks here, else by
@@ -82,6 +86,7 @@ class Sampler:
         self._http = Http(secret)
         self._journal = journal
         self._targets = targets(deployment) if self._every_s > 0 else []
+        self._kept: list[Look] = []
 
     @asynccontextmanager
     async def sampling(self) -> AsyncIterator[None]:
@@ -117,11 +122,26 @@ class Sampler:
                 took = 0.0
             else:
                 took = time.monotonic() - begun
-                for row in target.rows(time.time() - took / 2, took, target.page.read(page)):
-                    self._files.row(target.name, row)
+                looks = target.take(time.time() - took / 2, took, target.page.read(page))
+                for look in looks:
+                    self._files.row(target.name, target.row(look))
+                self._keep(looks)
             rest = time.monotonic() - begun
             every = max(self._every_s, min(took / SHARE, RAREST_S))
             await asyncio.sleep(max(every - rest, self._every_s / 10))
+
+    def begin_point(self) -> None:
+        """What is looked at from here on belongs to one point."""
+        self._kept = []
+
+    def sum_up(self) -> Stations | None:
+        """Where the point's requests stood so far; None where nothing was seen."""
+        return sum_up(self._kept)
+
+    def _keep(self, looks: list[Look]) -> None:
+        self._kept += looks
+        if len(self._kept) > MOST_LOOKS:
+            self._kept = every_second(self._kept)
 
     def _tell(self, ends: list[BaseException | None]) -> None:
         """How complete the series are; never an error of the run."""
@@ -136,6 +156,14 @@ class Sampler:
             lost.append(f"{self._files.dropped} rows not written: {self._files.trouble}")
         if lost:
             self._journal.warn("series_lost", f"series/ is incomplete: {'; '.join(lost)}")
+
+
+def every_second(looks: list[Look]) -> list[Look]:
+    """Every second moment of every process."""
+    moments: dict[str, dict[float, int]] = defaultdict(dict)
+    for look in looks:
+        moments[look.process].setdefault(look.t, len(moments[look.process]))
+    return [look for look in looks if moments[look.process][look.t] % 2 == 0]
 
 
 def targets(deployment: Deployment) -> list[Target]:

@@ -71,6 +71,9 @@ class Engine:
             await visit.allocate()
             await visit.admit()
             await sleep_until(rank.reader.book(computed, self.options.prefill_tps))
+        # The next prompt is begun before this request moves on, as in a batch: a rank with requests
+        # waiting must never be seen idle.
+        await asyncio.sleep(0)
         visit.read()
         rank.counts.local_compute += computed
         return State().after(ask.prompt)

@@ -58,7 +58,8 @@ class RehearsalEngine:
         argv += ["--dp-local", str(len(process.dp_ranks)), "--nixl-base", str(ports.nixl_base)]
         if process.endpoint_nodes > 1:
             argv += ["--rpc-address", address(process.leader_node), "--rpc-port", str(ports.rpc)]
-        return argv + render_flags(config.engine.options, off_prefix=None)
+        options = {name.replace("_", "-"): v for name, v in config.engine.options.items()}
+        return argv + render_flags(options, off_prefix=None)
 
     def worker_env(
         self, _: WorkerProcess, plan: LaunchPlan, around: Surroundings
