@@ -117,7 +117,7 @@ TRUTHS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         "decode-compute",
         "its batch is full",
     ),
-    "slow steps": ({}, {"decode_rank_tps": 400.0}, "decode-compute", "run in decode"),
+    "slow steps": ({}, {"decode_rank_tps": 100.0}, "decode-compute", "run in decode"),
     "slow link": ({}, {"transfer_mbps": 1000.0}, "transfer", "wait for KV under way"),
 }
 
