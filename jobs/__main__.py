@@ -29,7 +29,8 @@ from jobs.resume import resume
 from jobs.run_file import read_run
 from jobs.run_lock import held
 from jobs.run_state import RunState, RunWatch
-from jobs.runs.cli import add_commands, answer
+from jobs.runs.cli import NAMED, add_commands, add_results, answer
+from jobs.runs.finding import NoSuchRunError, find, find_sweep
 from jobs.snapshot import check_snapshot
 from jobs.store import RunDir, write_json
 from jobs.submission import Submission, grace_s, is_out_of_reach, job_name_in, sbatch_asker
@@ -58,10 +59,26 @@ def main(arguments: Sequence[str]) -> int:
     action: Callable[[RunDir, argparse.Namespace], int] = given.action
     raise_open_files()
     try:
-        return action(RunDir(given.run.resolve()), given)
-    except (RecordError, RunRefusedError) as error:
+        return max(action(run_dir, given) for run_dir in _asked_for(given))
+    except (NoSuchRunError, RecordError, RunRefusedError) as error:
         log.error("%s", error)
         return 2
+
+
+def _asked_for(given: argparse.Namespace) -> list[RunDir]:
+    """The runs that RUN names; `run` and `submit` take a directory as it is."""
+    if isinstance(given.run, Path):
+        return [RunDir(given.run.resolve())]
+    path = Path(given.run)
+    if os.sep in given.run and not find_sweep(given.run, path):
+        return [RunDir(path.resolve())]
+    found = find([given.run], given.results).runs
+    if len(found) > 1 and given.command == "follow":
+        raise NoSuchRunError(
+            f"{given.run} has {len(found)} runs, whose logs would mix: name one of them, or "
+            f"python -m jobs watch {given.run}"
+        )
+    return [RunDir(run.path.resolve()) for run in found]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,10 +94,12 @@ def _parser() -> argparse.ArgumentParser:
         ("follow", follow, "shows the driver's log until the run is over"),
     ):
         command = commands.add_parser(name, help=text)
-        command.add_argument("run", type=Path, help="the run directory that the launcher made")
+        command.add_argument("run", metavar="RUN", help=NAMED)
+        add_results(command)
         command.set_defaults(action=lambda run_dir, _, action=action: action(run_dir))
     again = commands.add_parser("resume", help="measures what is missing, in a new job")
-    again.add_argument("run", type=Path, help="a run directory whose run is over")
+    again.add_argument("run", metavar="RUN", help=NAMED)
+    add_results(again)
     again.add_argument(
         "--accept-code", action="store_true", help="although the launcher's code has changed"
     )

@@ -20,10 +20,11 @@ RECORD = re.compile(r".*\.json")
 
 @dataclass(slots=True)
 class Landed:
-    """Points (by index) and repeats that need not be measured again, and what is not believed."""
+    """Records of points (by index) and repeats (by number) that need not be measured again, and
+    what is not believed."""
 
-    points: set[int] = field(default_factory=set)
-    repeats: set[int] = field(default_factory=set)
+    points: dict[int, BenchPoint] = field(default_factory=dict)
+    repeats: dict[int, AccuracyRepeat] = field(default_factory=dict)
     problems: dict[Path, str] = field(default_factory=dict)
 
     def missing(self, run: RunSpec) -> list[str]:
@@ -45,14 +46,14 @@ def look_at_records(run: RunSpec, run_dir: RunDir) -> Landed:
         _same(path, "run_id", record.run_id, run.run_id)
         for name in ("index", "name", "concurrency", "num_prompts", "isl", "osl", "seed"):
             _same(path, name, getattr(record, name), getattr(point, name))
-        landed.points.add(point.index)
+        landed.points[point.index] = record
 
     def add_repeat(number: int, path: Path) -> None:
         record = read_record(AccuracyRepeat, path)
         check_repeat(record, str(path))
         _same(path, "run_id", record.run_id, run.run_id)
         _same(path, "repeat", record.repeat, number)
-        landed.repeats.add(number)
+        landed.repeats[number] = record
 
     for point in run.plan.points:
         path = run_dir.point(point.index, point.concurrency)

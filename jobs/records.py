@@ -267,20 +267,43 @@ def from_json(kind: type[R], data: Any, where: str = "record") -> R:
     """
     if not isinstance(data, dict):
         raise RecordError(f"{where}: expected a JSON object, found {type(data).__name__}")
-    hints = _hints(typing.cast(Any, kind))
     values: dict[str, Any] = {}
-    for item in dataclasses.fields(typing.cast(Any, kind)):
-        if item.name not in data:
-            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
-                raise RecordError(f"{where}: field {item.name!r} is missing")
+    for part in _fields(typing.cast(Any, kind)):
+        if part.name not in data:
+            if part.required:
+                raise RecordError(f"{where}: field {part.name!r} is missing")
             continue
-        values[item.name] = _value(hints[item.name], data[item.name], f"{where}: {item.name}")
+        value = data[part.name]
+        if type(value) not in part.plain:
+            value = _value(part.hint, value, f"{where}: {part.name}")
+        values[part.name] = value
     return kind(**values)
 
 
+class _Field(typing.NamedTuple):
+    """A field of a record; values of exactly the types in `plain` need no further look."""
+
+    name: str
+    required: bool
+    hint: Any
+    plain: frozenset[type]
+
+
+PLAIN = frozenset({str, int, float, bool})
+
+
 @functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+def _fields(kind: Any) -> tuple[_Field, ...]:
+    hints, nothing = typing.get_type_hints(kind), dataclasses.MISSING
+    found = []
+    for item in dataclasses.fields(kind):
+        hint = hints[item.name]
+        options = set(typing.get_args(hint)) if isinstance(hint, types.UnionType) else {hint}
+        named = options - {type(None)}
+        plain = frozenset(options) if len(named) == 1 and named <= PLAIN else frozenset()
+        required = item.default is nothing and item.default_factory is nothing
+        found.append(_Field(item.name, required, hint, plain))
+    return tuple(found)
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
@@ -297,6 +320,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return value
     if origin is list and isinstance(value, list):
         (item,) = typing.get_args(hint)
+        if item in PLAIN and all(type(entry) is item for entry in value):
+            return value
         return [_value(item, entry, f"{where}[{place}]") for place, entry in enumerate(value)]
     wanted = origin or hint
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):

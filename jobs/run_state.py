@@ -37,10 +37,12 @@ class RunWatch:
 
     run_dir: RunDir
     slurm: SlurmStatus = field(default_factory=SlurmStatus)
+    owner: str | None = None
+    """The run's id, where it was read before."""
 
     def look(self) -> RunState:
         """The run's state now. A record that is torn or foreign is told, and not believed."""
-        outcome, torn = read_outcome(self.run_dir)
+        outcome, torn = read_outcome(self.run_dir, self.owner)
         if outcome is not None and outcome.status == "completed":
             return RunState("completed", True, "completed", outcome)
         record = submission(self.run_dir)
@@ -80,13 +82,13 @@ class RunWatch:
         return RunState("lost", True, f"no driver works on it and none left a last word{torn}")
 
 
-def read_outcome(run_dir: RunDir) -> tuple[Outcome | None, str]:
+def read_outcome(run_dir: RunDir, owner: object = None) -> tuple[Outcome | None, str]:
     """outcome.json where it can be believed, and what is wrong with it where not."""
     if not os.path.lexists(run_dir.outcome):
         return None, ""
     try:
         outcome = read_record(Outcome, run_dir.outcome)
-        owner = read_object(run_dir.run_json).get("run_id")
+        owner = owner or read_object(run_dir.run_json).get("run_id")
     except RecordError as error:
         return None, f"; not believed: {error}"
     if outcome.run_id != owner:

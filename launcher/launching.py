@@ -143,12 +143,18 @@ def told(job: Job, submitted: Submitted, python: str) -> str:
     what = "job" if plan.config.cluster.executor == "slurm" else "local job"
     run_dir = submitted.run_dir
     table = shlex.join([Path(python).name, "-m", "analysis", "table", str(run_dir)])
+
+    def jobs(command: str, *more: str) -> str:
+        return shlex.join([Path(python).name, "-m", "jobs", command, str(run_dir), *more])
+
     return (
         f"submitted {what} {submitted.job_id}: {job.name} on {placement.nodes} nodes, "
         f"{plan.serving_gpus} serving of {placement.allocated_gpus} GPUs, "
         f"{points} points\n"
         f"{_segment_line(submitted)}run directory  {shlex.quote(str(run_dir))}\n"
-        f"its log        tail -F {shlex.quote(str(submitted.log))}\n"
+        f"watch it       {jobs('watch')}\n"
+        f"its logs       {jobs('logs', '--follow')}\n"
+        f"driver's log   tail -F {shlex.quote(str(submitted.log))}\n"
         f"its table      {table}\n"
     )
 

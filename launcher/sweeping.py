@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -342,7 +343,7 @@ def _all_at_once(handing: Submission, around: Surroundings, config: LaunchConfig
         record.write()
     if config.sweep.table and not taken and any(entry.reused for entry in record.asked):
         write_tables(record.path, around)
-    sys.stdout.write(summary(record) + _table_line(record))
+    sys.stdout.write(summary(record) + _watch_line(record) + _table_line(record))
     sys.stdout.flush()
     refused = any(entry.error for entry in record.asked) or record.table_error is not None
     if config.wait.lower() != "true":
@@ -350,6 +351,11 @@ def _all_at_once(handing: Submission, around: Surroundings, config: LaunchConfig
     codes = [stay_with(one, around).code for _, one in taken]
     codes.append(write_tables(record.path, around))
     return int(refused or any(codes))
+
+
+def _watch_line(record: SweepRecord) -> str:
+    home = shlex.quote(str(record.path))
+    return f"watch: python -m jobs watch {home}; all of it: python -m jobs show {home}\n"
 
 
 def _table_line(record: SweepRecord) -> str:

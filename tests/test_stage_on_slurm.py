@@ -20,7 +20,7 @@ NODES = ("node3", "node4", "node5")
 WORDS = (
     *(*QUICK, "topology.roles.prefill.endpoints=2", "topology.roles.prefill.tp=4"),
     *("topology.roles.decode.tp=4", "cluster.min_free_disk_gb=0"),
-    f"+cluster.sbatch.nodelist='{','.join(NODES)}'",
+    "cluster.exclude='node[1-2,6-36]'",
 )
 
 

@@ -15,8 +15,9 @@ from jobs.runs.listing import KEYS
 from jobs.runs.log_view import LAST_LINES, LogRequestError, say
 from jobs.runs.watching import INTERRUPTED
 
-RUNS_HELP = "a run directory, its name or the beginning of it, its random end, its job id, or a \
-directory of runs; none: all of mine"
+ONE = "a run directory, its name or the beginning of it, its random end, its job id"
+NAMED = f"{ONE}, or a sweep in the same ways (all its runs)"
+RUNS_HELP = f"{ONE}, a sweep in the same ways, or a directory of runs; none: all of mine"
 EPILOG = """exit status:
   0    good
   1    show, watch: a run ended otherwise than completed; cancel: a run could not be ended
@@ -35,9 +36,9 @@ def add_commands(commands: Any) -> None:
     one.add_argument("--reverse", action="store_true", help="the other way round")
     one.add_argument("--json", action="store_true", help="for machines")
     one = _command(commands, "show", show_run, "everything about one run")
-    one.add_argument("run", metavar="RUN", help=RUNS_HELP.partition("; none")[0])
+    one.add_argument("run", metavar="RUN", help=NAMED)
     one = _command(commands, "logs", show_logs, "the logs of a run's steps as one")
-    one.add_argument("run", metavar="RUN", help=RUNS_HELP.partition("; none")[0])
+    one.add_argument("run", metavar="RUN", help=ONE)
     one.add_argument(
         *("--worker", "-w"),
         action="append",
@@ -59,7 +60,7 @@ def add_commands(commands: Any) -> None:
     one = _command(commands, "watch", watch_runs, "stays with runs until all have ended")
     one.add_argument("runs", nargs="*", metavar="RUN", help=RUNS_HELP)
     one = _command(commands, "cancel", cancel_runs, "ends runs in order, by their own records' ids")
-    one.add_argument("runs", nargs="*", metavar="RUN", help=RUNS_HELP.partition(", or a dir")[0])
+    one.add_argument("runs", nargs="*", metavar="RUN", help=ONE)
     one.add_argument("--sweep", action="append", default=[], metavar="DIR", help="all runs in DIR")
     one.add_argument("--all-mine", action="store_true", help="all of mine; lists them first")
     one.add_argument("--yes", action="store_true", help="with --all-mine: do it")
@@ -73,6 +74,13 @@ def _command(commands: Any, name: str, ask: Action, text: str) -> argparse.Argum
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_results(command)
+    command.set_defaults(ask=ask)
+    return command
+
+
+def add_results(command: argparse.ArgumentParser) -> None:
+    """Where names are looked up."""
     command.add_argument(
         *("--results", "-r"),
         type=Path,
@@ -80,8 +88,6 @@ def _command(commands: Any, name: str, ask: Action, text: str) -> argparse.Argum
         metavar="DIR",
         help="where names are looked up: cluster.results_dir of the runs (default ./runs)",
     )
-    command.set_defaults(ask=ask)
-    return command
 
 
 def answer(given: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from jobs.runs.cancelling import Cancelling
 from jobs.runs.facts import read_facts
-from jobs.runs.finding import Found, NoSuchRunError, all_mine, find, find_one
+from jobs.runs.finding import Found, NoSuchRunError, all_mine, find, find_one, find_sweep
 from jobs.runs.listing import list_json, list_text, sort_runs
 from jobs.runs.log_view import (
     LAST_LINES,
@@ -27,6 +27,7 @@ from jobs.runs.log_view import (
 )
 from jobs.runs.looking import Watcher, look_once
 from jobs.runs.showing import show_text
+from jobs.runs.sweeps import read_sweep, sweep_text, sweeps_among, sweeps_text
 from jobs.runs.watching import INTERRUPTED, Watch
 from jobs.store import RunDir
 
@@ -34,16 +35,31 @@ from jobs.store import RunDir
 def list_runs(given: argparse.Namespace) -> int:
     """`list`."""
     found = find(given.runs, given.results)
-    seen, warnings = look_once(found.runs)
+    seen, warnings = look_once(found.runs, brief=True)
     seen = sort_runs(seen, given.sort, given.reverse)
-    sys.stdout.write(list_json(seen) if given.json else list_text(seen))
+    told = list_json(seen) if given.json else list_text(seen) + sweeps_text(sweeps_among(seen))
+    sys.stdout.write(told)
     sys.stdout.flush()
     _warn([*found.warnings, *warnings])
     return 0
 
 
+def _show_sweep(home: Path) -> int:
+    seen, warnings = look_once(find([str(home)], home).runs, brief=True)
+    sweep = read_sweep(home, seen)
+    if sweep is None:
+        raise NoSuchRunError(f"{home}: its sweep.json cannot be read")
+    sys.stdout.write(sweep_text(sweep) + list_text(sort_runs(seen, "when", False)))
+    sys.stdout.flush()
+    _warn(warnings)
+    return int(any(one.standing.over and not one.standing.good for one in seen))
+
+
 def show_run(given: argparse.Namespace) -> int:
-    """`show`: 1 when the run ended otherwise than completed."""
+    """`show`: 1 when the run, or one of a sweep's, ended otherwise than completed."""
+    home = find_sweep(given.run, given.results)
+    if home is not None:
+        return _show_sweep(home)
     run = find_one(given.run, given.results)
     (one,), warnings = look_once([run])
     sys.stdout.write(show_text(one))
@@ -106,7 +122,7 @@ def watch_runs(given: argparse.Namespace) -> int:
     _warn(found.warnings)
     living: list[RunDir] = found.runs
     if not given.runs:
-        seen, _ = look_once(found.runs)
+        seen, _ = look_once(found.runs, brief=True)
         living = [one.facts.run_dir for one in seen if not one.standing.over]
         if not living:
             say(f"all {len(seen)} runs in {given.results} have ended: nothing to watch")
@@ -157,7 +173,7 @@ def _one_to_cancel(word: str, results: Path) -> RunDir:
 def _cancel_all(given: argparse.Namespace) -> int:
     found = all_mine(given.results)
     _warn(found.warnings)
-    seen, _ = look_once(found.runs)
+    seen, _ = look_once(found.runs, brief=True)
     living = [one for one in seen if not one.standing.over]
     sys.stdout.write(list_text(living))
     sys.stdout.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from jobs.landed import look_at_records
 from jobs.plain_text import printable
-from jobs.record_files import read_object, read_record
+from jobs.record_files import read_object
 from jobs.records import AccuracyRepeat, BenchPoint, RecordError, from_json
 from jobs.run_spec import RunSpec
 from jobs.runs.timeline import Timeline, seconds
@@ -47,6 +46,8 @@ class RunFacts:
     repeats: dict[int, AccuracyRepeat] = field(default_factory=dict)
     canary: str = ""
     warnings: list[str] = field(default_factory=list)
+    brief: bool = False
+    """Whether the events of a run that has left its last word are left unread."""
     _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -68,7 +69,8 @@ class RunFacts:
         ):
             if self._changed(path):
                 take(self._object(path))
-        self.timeline.read()
+        if not (self.brief and self.run_dir.outcome.exists()):
+            self.timeline.read()
         if self.timeline.bad_lines:
             self._warn(f"{self.run_dir.events}: {self.timeline.bad_lines} lines cannot be read")
             self.timeline.bad_lines = 0
@@ -113,14 +115,8 @@ class RunFacts:
             return
         for problem in landed.problems.values():
             self._warn(problem)
-        store, points = self.run_dir, {p.index: p.concurrency for p in spec.plan.points}
-        with contextlib.suppress(RecordError):  # replaced between the two looks: seen next time
-            self.points = {
-                i: read_record(BenchPoint, store.point(i, points[i])) for i in sorted(landed.points)
-            }
-            self.repeats = {
-                n: read_record(AccuracyRepeat, store.repeat(n)) for n in sorted(landed.repeats)
-            }
+        self.points = dict(sorted(landed.points.items()))
+        self.repeats = dict(sorted(landed.repeats.items()))
 
     def _object(self, path: Path) -> dict[str, Any]:
         try:
@@ -135,9 +131,9 @@ class RunFacts:
             self.warnings.append(text)
 
 
-def read_facts(run_dir: RunDir) -> RunFacts:
+def read_facts(run_dir: RunDir, brief: bool = False) -> RunFacts:
     """The run now; whatever is wrong with its files is in `warnings`, never an exception."""
-    facts = RunFacts(run_dir, timeline=Timeline(run_dir.events))
+    facts = RunFacts(run_dir, timeline=Timeline(run_dir.events), brief=brief)
     data = facts._object(run_dir.run_json)
     try:
         facts.spec = from_json(RunSpec, data, str(run_dir.run_json)) if data else None

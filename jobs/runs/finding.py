@@ -24,6 +24,11 @@ class NoSuchRunError(ValueError):
     """What was typed names no run, or more than one; the text says what would."""
 
 
+SWEEP_FILE = "sweep.json"
+NOT_RUNS = ("code", "reused")
+"""Folders of a sweep that hold no runs of its own: its code, copies of earlier runs' records."""
+
+
 @dataclass(slots=True)
 class Found:
     """Run directories in the order of their names, and what was left out on the way."""
@@ -36,6 +41,25 @@ def short_name(run_dir: RunDir) -> str:
     """The random end of a run's name, which is a name for it too; else the whole name."""
     match = NAME.fullmatch(run_dir.path.name)
     return match["end"] if match else run_dir.path.name
+
+
+def sweep_of(run_dir: RunDir) -> Path | None:
+    """The sweep's directory that a run lies in; None for a run of its own."""
+    home = run_dir.path.parent
+    return home if (home / SWEEP_FILE).is_file() else None
+
+
+def find_sweep(word: str, results: Path) -> Path | None:
+    """The sweep's directory that a word names: a path, a name or its beginning, its random end."""
+    path = Path(word).expanduser()
+    if os.sep in word or path.is_dir():
+        return path if (path / SWEEP_FILE).is_file() else None
+    homes = sorted(file.parent for file in results.glob(f"*/{SWEEP_FILE}"))
+    ends = [(home, home.name.rsplit("-", 1)[-1]) for home in homes]
+    exact = [home for home, end in ends if word in (home.name, end)]
+    begins = [home for home, end in ends if home.name.startswith(word) or end.startswith(word)]
+    found = exact or begins
+    return found[0] if len(found) == 1 else None
 
 
 def find(words: Sequence[str], results: Path) -> Found:
@@ -98,6 +122,9 @@ def _named(word: str, results: Path, warnings: list[str]) -> list[RunDir]:
     exact = [run for run in known if word in (run.path.name, short_name(run))]
     begins = [r for r in known if r.path.name.startswith(word) or short_name(r).startswith(word)]
     by_id = [run for run in known if word.isdecimal() and _job_id(run) == word]
+    home = None if exact or by_id else find_sweep(word, results)
+    if home is not None and (not begins or begins == _inside(home, begins)):
+        return list(_runs_in(home, warnings))
     runs = exact or by_id or begins
     if not runs:
         there = f"{len(known)} runs there" if results.is_dir() else "no such directory"
@@ -108,6 +135,10 @@ def _named(word: str, results: Path, warnings: list[str]) -> list[RunDir]:
     if len(runs) > 1:
         raise NoSuchRunError(f"{word}: {len(runs)} runs are called so{_some(runs)}")
     return runs
+
+
+def _inside(home: Path, runs: Sequence[RunDir]) -> list[RunDir]:
+    return [run for run in runs if run.path.parent == home]
 
 
 def _some(runs: Sequence[RunDir]) -> str:
@@ -130,12 +161,15 @@ def _runs_in(folder: Path, warnings: list[str], depth: int = SEARCH_DEPTH) -> It
             yield run
             return
         children = sorted(folder.iterdir()) if depth else []
+        sweep = folder / SWEEP_FILE in children
     except OSError as error:
         warnings.append(printable(f"{folder}: left out, cannot be read: {error.strerror}"))
         return
     for child in children:
         try:
-            if not child.name.startswith(".") and child.is_dir():
+            if child.name.startswith(".") or (sweep and child.name in NOT_RUNS):
+                continue
+            if child.is_dir():
                 yield from _runs_in(child, warnings, depth - 1)
         except OSError as error:
             warnings.append(printable(f"{child}: left out, cannot be read: {error.strerror}"))

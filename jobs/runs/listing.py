@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jobs.runs.finding import short_name
+from jobs.runs.finding import short_name, sweep_of
 from jobs.runs.looking import Seen
 from jobs.runs.words import clock, columns
 
@@ -88,6 +88,7 @@ def row_json(one: Seen) -> dict[str, Any]:
         "run": str(facts.run_dir.path),
         "name": facts.name,
         "label": facts.label,
+        "sweep": home.name if (home := sweep_of(facts.run_dir)) else None,
         "created": _utc(created),
         "executor": facts.submission.executor or None,
         "job_id": facts.submission.job_id or None,

@@ -29,6 +29,7 @@ class Watcher:
 
     runs: Sequence[RunDir]
     slurm: BulkStatus = field(default_factory=BulkStatus)
+    brief: bool = False
     _facts: dict[RunDir, RunFacts] = field(default_factory=dict)
     _over: set[RunDir] = field(default_factory=set)
 
@@ -42,7 +43,7 @@ class Watcher:
         for run in self.runs:
             facts = self._facts.get(run)
             if facts is None:
-                facts = self._facts[run] = read_facts(run)
+                facts = self._facts[run] = read_facts(run, self.brief)
             else:
                 facts.refresh()
             one = Seen(facts, stand(facts, self.slurm))
@@ -66,9 +67,9 @@ def slurm_job(run: RunDir) -> str:
     return job_id if record.get("executor") == "slurm" and JOB_ID.fullmatch(job_id) else ""
 
 
-def look_once(runs: Sequence[RunDir]) -> tuple[list[Seen], list[str]]:
+def look_once(runs: Sequence[RunDir], brief: bool = False) -> tuple[list[Seen], list[str]]:
     """All runs at one look, and what a reader should be warned of."""
-    watcher = Watcher(runs)
+    watcher = Watcher(runs, brief=brief)
     watcher.ask_slurm()
     seen = watcher.look()
     return seen, [*watcher.slurm.warnings, *(w for one in seen for w in one.facts.warnings)]

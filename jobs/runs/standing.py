@@ -61,7 +61,8 @@ class Standing:
 
 def stand(facts: RunFacts, slurm: SlurmStatus, now: float | None = None) -> Standing:
     """The run's standing from its files and from what is known of its job."""
-    state = _seen_from_here(facts, RunWatch(facts.run_dir, slurm).look())
+    own = facts.spec.run_id if facts.spec else None
+    state = _seen_from_here(facts, RunWatch(facts.run_dir, slurm, own).look())
     job_id = facts.submission.job_id if facts.submission.executor == "slurm" else ""
     job = slurm.look([job_id])[job_id] if job_id else None
     word, text = _own_words(facts, state)
