@@ -38,6 +38,7 @@ COMMANDS = {
     "series": ("analysis.series_command", "what the servers said of themselves, over time"),
     "startup": ("analysis.startup_command", "how long each phase of each worker's start took"),
     "reference": ("analysis.reference_command", "the published figures, with their frontier"),
+    "plot": ("analysis.plot_command", "figures for papers: PNG, SVG, PDF"),
     "report": ("analysis.report_command", "one page to read, filter, print and pass on"),
 }
 EPILOG = """

@@ -44,6 +44,7 @@ def report_data(loaded: Loaded, frame: pd.DataFrame) -> Json:
     columns = [metric for metric in METRICS if frame[metric.name].notna().any()]
     return {
         "rows": len(frame),
+        "runs": len(loaded.runs),
         "rehearsal": REHEARSAL_WORDS if shown.rehearsal else "",
         "columns": [_described(metric) for metric in columns],
         "values": {metric.name: pack(frame[metric.name], metric.kind) for metric in columns},

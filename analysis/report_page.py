@@ -65,7 +65,7 @@ def _summary(frame: pd.DataFrame, data: dict[str, Any], created: str) -> str:
     words = [verdict.value for verdict in Verdict if counts.get(verdict.value)]
     chips = "".join(f'<li class="chip {word.lower()}">{counts[word]} {word}</li>' for word in words)
     left = len(frame) - sum(data["drawn"])
-    runs = _many(frame["run"].nunique(), "run")
+    runs = _many(data["runs"], "run")
     told = f"{runs}, {_many(len(frame), 'point')}, written {created}."
     if left:
         told += f" Of these, {left} in the table only: may not be drawn or compared."

@@ -50,8 +50,8 @@ PANELS = (
 
 def run_parts(runs: Sequence[Run]) -> Json:
     """`startup` and `times` by run id (left out where no run has any), and what was left out."""
-    startup = {printable(run.run_id): _startup(run) for run in runs[:MAX_STARTUP_RUNS]}
-    times = {printable(run.run_id): _times(run) for run in runs[:MAX_SERIES_RUNS]}
+    startup = {printable(run.run_id): startup_of(run) for run in runs[:MAX_STARTUP_RUNS]}
+    times = {printable(run.run_id): times_of(run) for run in runs[:MAX_SERIES_RUNS]}
     found: Json = {"times_words": WORDS}
     if any(startup.values()):
         found["startup"] = {name: workers for name, workers in startup.items() if workers}
@@ -65,7 +65,7 @@ def run_parts(runs: Sequence[Run]) -> Json:
     return found
 
 
-def _startup(run: Run) -> list[Json]:
+def startup_of(run: Run) -> list[Json]:
     """A worker each, in the plan's order, with the phases whose bounds are known."""
     frame = load_startup(run.path).dropna(subset=["start_s", "end_s"])
     workers: dict[str, Json] = {}
@@ -84,7 +84,7 @@ def _startup(run: Run) -> list[Json]:
     return list(workers.values())
 
 
-def _times(run: Run) -> Json | None:
+def times_of(run: Run) -> Json | None:
     """Every panel that has values; None where the run has no series."""
     frame = load_series(run.path, [panel.metric for panel in PANELS])
     if frame.empty:

@@ -205,7 +205,7 @@ def test_a_submission_without_slurm_is_refused_and_leaves_no_run_directory(tmp_p
 def test_the_dry_run_imports_neither_pandas_nor_torch_nor_vllm(tmp_path: Path) -> None:
     code = (
         "import sys; sys.argv=['launcher','dry_run=json']; import launcher.__main__ as m; m.main();"
-        "heavy={'pandas','torch','vllm','numpy','aiohttp'} & set(sys.modules);"
+        "heavy={'pandas','torch','vllm','numpy','aiohttp','matplotlib'} & set(sys.modules);"
         "sys.stderr.write(f'heavy={sorted(heavy)}')"
     )
     done = subprocess.run(

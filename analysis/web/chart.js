@@ -7,7 +7,8 @@ const REACH = 30;
 const MARGIN = { top: 14, right: 18, bottom: 48, left: 66 };
 
 // spec: {title, x: {label, kind, values}, y: {...}, lines: [{points, look, faint, dash}],
-//        marks: [{x, y, look, hollow, tell, pick}], bars: [{x, y, dx, dy}], watermark, height}
+//        marks: [{x, y, look, hollow, tell, pick}], bars: [{x, y, dx, dy}],
+//        bands: [{name, from, to}], watermark, height}
 function chart(host, spec) {
   const width = Math.max(280, Math.floor(host.clientWidth || 640));
   const most = isPrinting() ? 380 : 460;
@@ -20,7 +21,7 @@ function chart(host, spec) {
     viewBox: `0 0 ${width} ${height}`, width, height, role: "img", tabindex: "0",
     "aria-label": `${spec.title}: ${spec.marks.length} points. Arrow keys go from point to point.`,
   });
-  root.append(axes(spec, x, y, width, height));
+  root.append(...bandsOf(spec.bands || [], x, height), axes(spec, x, y, width, height));
   if (spec.watermark) root.append(watermark(spec.watermark, width, height));
   for (const line of spec.lines) root.append(lineOf(line, x, y));
   root.append(svg("path", { class: "error", d: spec.bars.map((b) => barOf(b, x, y)).join("") }));
@@ -60,12 +61,29 @@ function axes(spec, x, y, width, height) {
   return group;
 }
 
+// Stretches of x with a name, behind everything.
+function bandsOf(bands, x, height) {
+  let free = -Infinity;
+  return bands.flatMap((band) => {
+    const [from, to] = [x.at(band.from), x.at(band.to)];
+    const parts = [svg("rect", {
+      class: "band", x: near(from), y: MARGIN.top, width: Math.max(1, near(to - from)),
+      height: height - MARGIN.top - MARGIN.bottom,
+    })];
+    if (from > free) {
+      free = from + 7 * band.name.length + 4;
+      parts.push(svg("text", { class: "band-name", x: near(from) + 2, y: MARGIN.top - 3 }, band.name));
+    }
+    return parts;
+  });
+}
+
 function watermark(text, width, height) {
   const node = svg("text", {
     class: "watermark", "text-anchor": "middle",
     transform: `translate(${width / 2 + 24} ${height / 2 + 8}) rotate(-14)`,
   }, text);
-  node.style.fontSize = `${Math.round(Math.min(92, width / (text.length * 0.8)))}px`;
+  node.style.fontSize = `${Math.round(Math.min(84, height / 3.2, width / (text.length * 0.95)))}px`;
   return node;
 }
 

@@ -144,7 +144,7 @@ function drawTimes(host, times) {
   host.replaceChildren(...panels);
   times.panels.forEach((panel, place) => drawPanel(panels[place], panel, times));
   byId("times-note").textContent = `Over all ranks of a role: ${DATA.times_words} `
-    + `Each mark is the mean of ${figure(times.step_s, 1)} s.`;
+    + `Each mark is the mean of ${figure(times.step_s, 1)} s; grey: a point was measured, warm-up included.`;
 }
 
 function drawPanel(host, panel, times) {
@@ -158,7 +158,7 @@ function drawPanel(host, panel, times) {
       ["value", `${figure(line.v[i], panel.digits)} ${panel.unit}`]],
   })));
   chart(host, {
-    title: panel.name, height: 210, watermark: watermarkWords(), lines, marks, bars: [],
+    title: panel.name, height: 210, watermark: watermarkWords(), lines, marks, bars: [], bands: times.points,
     x: { label: "seconds since the first sample", kind: "linear", values: marks.map((m) => m.x) },
     y: { label: panel.unit, kind: "linear", values: marks.map((m) => m.y) },
   });
