@@ -98,11 +98,9 @@ def _accuracy_s(config: LaunchConfig, tpot_s: float, tokens_per_s: float) -> flo
     return waves * accuracy.max_tokens * tpot_s + questions * length / tokens_per_s
 
 
-def time_enough(config: LaunchConfig) -> Iterator[str]:
-    """Warnings where a limit looks too short for the estimate."""
-    made, cluster = estimate(build_plan(config)), config.cluster
-    if made is None:
-        return
+def limit_enough(config: LaunchConfig, made: Estimate) -> Iterator[str]:
+    """A warning where the job's limit looks too short for all of it."""
+    cluster = config.cluster
     limit = seconds_of(cluster.time) or 0
     points = sum(made.points_s.values())
     if cluster.executor == "slurm" and made.total_s > limit - cluster.grace_s:
@@ -112,6 +110,14 @@ def time_enough(config: LaunchConfig) -> Iterator[str]:
             f"{clock(made.accuracy_s)}; assumed: {made.assumptions}) and the driver ends "
             f"{cluster.grace_s} s earlier; raise it, or ask for fewer points"
         )
+
+
+def time_enough(config: LaunchConfig) -> Iterator[str]:
+    """Warnings where a limit looks too short for the estimate."""
+    made, cluster = estimate(build_plan(config)), config.cluster
+    if made is None:
+        return
+    yield from limit_enough(config, made)
     for name, seconds in made.points_s.items():
         if seconds > cluster.budgets.point_s:
             yield (

@@ -85,9 +85,16 @@ def ill_lists(config: LaunchConfig) -> Iterator[tuple[str, str]]:
         value: Any = config
         for part in key.split("."):
             value = getattr(value, part)
-        kind = typing.get_args(hint)[0]
-        if any(not isinstance(item, kind) or isinstance(item, bool) for item in value):
+        if not all(_is_a(item, typing.get_args(hint)[0]) for item in value):
             yield key, f"{key}={value}: allowed: {expected(hint)}"
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Whether a value is of a kind that stands in a list: text, whole number, list of texts."""
+    if typing.get_origin(kind) is list:
+        inner = typing.get_args(kind)[0]
+        return isinstance(value, list) and all(_is_a(item, inner) for item in value)
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def free_value(key: str) -> Any:

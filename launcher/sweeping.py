@@ -21,6 +21,7 @@ from launcher.composing import CONF_DIR
 from launcher.diagnosis import diagnose, diagnose_each, judged, placed, shared_first, suspicious
 from launcher.errors import PlanError, SubmissionError
 from launcher.follow import stay_with
+from launcher.group_checks import whole
 from launcher.groups import Group, Member, grouped
 from launcher.launching import (
     Job,
@@ -56,6 +57,8 @@ class Checked:
     members: list[Member]
     warnings: Mapping[int, tuple[str, ...]]
     skipped: Mapping[int, tuple[str, ...]]
+    whole: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Number of a job's first combination -> warnings of the job as a whole."""
 
 
 def run_sweep(words: Sequence[str]) -> int:
@@ -93,6 +96,7 @@ def _run(words: Sequence[str], reuse: Reuse) -> int:
             ]
         )
     groups = grouped(made.members, first.sweep.order)
+    made = _checked_whole(groups, made, axes)
     if first.dry_run.lower() != "false":
         return _preview(groups, made, axes, combinations)
     _warn(made, names)
@@ -131,6 +135,19 @@ def check_all(
         wrong = {name: bad.get(number, ()) for number, name in enumerate(names)}
         raise PlanError(shared_first(wrong))
     return Checked(members, warnings, bad)
+
+
+def _checked_whole(groups: Sequence[Group], made: Checked, axes: Axes) -> Checked:
+    """With what is to be said of each job as a whole; PlanError where one cannot be."""
+    problems, warnings = [], {}
+    for group in groups:
+        found = whole(group, made.warnings)
+        label = f"job {label_of(group, axes)}, {len(group.plan.points)} points"
+        problems += [f"{text} [{label}]" for text in found.problems]
+        warnings[group.members[0].number] = tuple(f"{t} [{label}]" for t in found.warnings)
+    if problems:
+        raise PlanError(problems)
+    return replace(made, whole=warnings)
 
 
 def _whole_sweep_keys(axes: Axes) -> None:
@@ -188,6 +205,7 @@ def _job(group: Group, axes: Axes, made: Checked) -> Job:
     warnings = dict.fromkeys(
         text for member in group.members for text in made.warnings[member.number]
     )
+    warnings |= dict.fromkeys(made.whole.get(group.members[0].number, ()))
     return Job(
         plan=group.plan,
         placement=group.placement,
@@ -206,6 +224,8 @@ def _common(group: Group) -> list[str]:
 def _warn(made: Checked, names: Sequence[str]) -> None:
     found = {names[member.number]: made.warnings[member.number] for member in made.members}
     for warning in shared_first(found):
+        sys.stderr.write(f"warning: {warning}\n")
+    for warning in dict.fromkeys(text for texts in made.whole.values() for text in texts):
         sys.stderr.write(f"warning: {warning}\n")
 
 
