@@ -83,7 +83,7 @@ def _too_few(stations: Stations) -> str:
         each = station.looks / station.ranks
         if each < LOOKS_PER_RANK.value:
             return (
-                f"only {each:.3g} looks at each {role} rank in {stations.span_s:.1f} s of steady "
+                f"too few looks: {each:.3g} at each {role} rank in {stations.span_s:.1f} s of steady "
                 f"load, {LOOKS_PER_RANK.value:g} are needed: a longer point, or a smaller "
                 "cluster.sample_s"
             )

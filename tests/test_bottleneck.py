@@ -197,7 +197,9 @@ def test_an_aggregated_engine_tells_a_full_pool_but_not_whose_compute_it_is() ->
 
 def test_too_few_looks_and_none_at_all_are_unknown() -> None:
     few = seen(decode=replace(station(running=8.0, busy_share=1.0), looks=6))
-    assert bottleneck(measured(), few).evidence.startswith("unknown: only 3 looks at each decode")
+    assert bottleneck(measured(), few).evidence.startswith(
+        "unknown: too few looks: 3 at each decode"
+    )
     assert bottleneck(measured(), None).evidence.startswith("unknown: nothing was sampled")
 
 

@@ -19,7 +19,7 @@ MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "compile",
-            r"torch\.compile takes|Dynamo bytecode transform|Compiling a graph"
+            r"torch\.compile t(?:akes|ook)|Dynamo bytecode transform|Compiling a graph"
             r"|Cache the graph|Directly load (?:the )?(?:compiled|AOT)",
         ),
         (
