@@ -83,8 +83,8 @@ def _too_few(stations: Stations) -> str:
         each = station.looks / station.ranks
         if each < LOOKS_PER_RANK.value:
             return (
-                f"too few looks: {each:.3g} at each {role} rank in {stations.span_s:.1f} s of steady "
-                f"load, {LOOKS_PER_RANK.value:g} are needed: a longer point, or a smaller "
+                f"too few looks: {each:.3g} at each {role} rank in {stations.span_s:.1f} s of "
+                f"steady load, {LOOKS_PER_RANK.value:g} are needed: a longer point, or a smaller "
                 "cluster.sample_s"
             )
     return ""

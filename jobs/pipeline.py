@@ -35,7 +35,7 @@ from jobs.rendezvous import (
 )
 from jobs.resubmit import NotResubmittedError, resubmit
 from jobs.run_spec import RunSpec
-from jobs.sampling import Sampler
+from jobs.sampling import Sampler, targets
 from jobs.slurm_steps import SlurmSteps, own_step, troubled_nodes
 from jobs.staging import stage_model
 from jobs.store import RunDir, write_json, write_text
@@ -172,7 +172,11 @@ class Job:
             asyncio.create_task(keep_house(supervisor, plan.log_limit_mb, journal, self.death)),
         ]
         try:
-            async with Http(around.secret) as http, Http(around.secret, fresh=True) as fresh:
+            async with (
+                Http(around.secret) as http,
+                Http(around.secret, fresh=True) as fresh,
+                Http(around.secret) as looking,
+            ):
                 deployment = Deployment(plan, around.dialect, http, dict(around.tokens))
                 await wait_for_workers(deployment, workers, supervisor, journal)
                 watched = {worker.step.name: worker for worker in workers}
@@ -183,7 +187,8 @@ class Job:
                     watched[plan.router.name] = router
                     await wait_for_router(deployment, journal)
                 watch = HangWatch(deployment, fresh, watched, journal, self.death)
-                sampler = Sampler(deployment, self.run_dir, around.secret, journal)
+                series, found = self.run_dir.series, targets(deployment)
+                sampler = Sampler(found, plan.sample_s, series, looking, journal)
                 with watch.looking():
                     async with sampler.sampling():
                         await self._measure(deployment, supervisor, sweep, watch, sampler)

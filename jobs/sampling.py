@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from jobs.events import Journal
 from jobs.probing import AskError, Http
@@ -21,7 +22,6 @@ from jobs.run_spec import Worker
 from jobs.series_files import SeriesFiles
 from jobs.series_page import Numbers, SeriesPage
 from jobs.stations import ROUTER, Look, sum_up
-from jobs.store import RunDir
 from jobs.tokens import fill
 
 SHARE = 0.05
@@ -78,14 +78,16 @@ class Target:
 
 
 class Sampler:
-    """Looks at every address of a deployment."""
+    """Looks at every target each `every_s` seconds; 0: at none."""
 
-    def __init__(self, deployment: Deployment, run_dir: RunDir, secret: str, journal: Journal):
-        self._every_s = deployment.plan.sample_s
-        self._files = SeriesFiles(run_dir.series)
-        self._http = Http(secret)
+    def __init__(
+        self, targets: list[Target], every_s: float, folder: Path, http: Http, journal: Journal
+    ) -> None:
+        self._every_s = every_s
+        self._files = SeriesFiles(folder)
+        self._http = http
         self._journal = journal
-        self._targets = targets(deployment) if self._every_s > 0 else []
+        self._targets = targets if every_s > 0 else []
         self._kept: list[Look] = []
 
     @asynccontextmanager
@@ -94,20 +96,19 @@ class Sampler:
         self._files.begin()
         for target in self._targets:
             self._files.head(target.name, target.role, target.columns)
-        async with self._http:
-            count = len(self._targets)
-            tasks = [
-                asyncio.create_task(self._look(target, self._every_s * place / count))
-                for place, target in enumerate(self._targets)
-            ]
-            try:
-                yield
-            finally:
-                for task in tasks:
-                    task.cancel()
-                ends = await asyncio.gather(*tasks, return_exceptions=True)
-                await asyncio.to_thread(self._files.close)
-                self._tell(ends)
+        count = len(self._targets)
+        tasks = [
+            asyncio.create_task(self._look(target, self._every_s * place / count))
+            for place, target in enumerate(self._targets)
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.to_thread(self._files.close)
+            self._tell(ends)
 
     async def _look(self, target: Target, first_s: float) -> None:
         """One address again and again; a slow one holds up no other."""
@@ -145,6 +146,8 @@ class Sampler:
 
     def _tell(self, ends: list[BaseException | None]) -> None:
         """How complete the series are; never an error of the run."""
+        if not self._targets:
+            return
         looks = sum(target.looks for target in self._targets)
         gaps = {target.name: target.missed for target in self._targets if target.missed}
         text = f"{looks} looks at the metrics of {len(self._targets)} processes"
