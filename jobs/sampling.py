@@ -31,6 +31,10 @@ SHARE = 0.05
 RAREST_S = 10.0
 """... but not more rarely than this."""
 
+EACH_S = 0.02
+"""Least interval per process: the driver's own part stays near a tenth of a core for any number of
+them (2 ms a page of 57 KB, benchmarks/sampling.py), and 72 are looked at every 1.4 s."""
+
 PATIENCE_S = 10.0
 ANSWER = "answer_s"
 OWN_COLUMNS = ("t", "rank", ANSWER)
@@ -83,7 +87,7 @@ class Sampler:
     def __init__(
         self, targets: list[Target], every_s: float, folder: Path, http: Http, journal: Journal
     ) -> None:
-        self._every_s = every_s
+        self._every_s = max(every_s, EACH_S * len(targets))
         self._files = SeriesFiles(folder)
         self._http = http
         self._journal = journal
