@@ -35,6 +35,10 @@ def load_series(run_path: Path, metrics: Sequence[str] | None = None) -> pd.Data
     NA for numbers of the whole process; `point` index of the point being measured, NA outside;
     `metric` one of SERIES_METRICS (only `metrics`, where given); no missing values.
     """
+    kept = _kept(run_path)
+    if kept is not None:
+        chosen = kept if metrics is None else kept[kept["metric"].isin(metrics)]
+        return chosen.reset_index(drop=True)
     wide = wide_series(run_path)
     wanted = SERIES_METRICS if metrics is None else [BY_SERIES_NAME[name] for name in metrics]
     names = [metric.name for metric in wanted if metric.name in wide.columns]
@@ -44,6 +48,20 @@ def load_series(run_path: Path, metrics: Sequence[str] | None = None) -> pd.Data
     long = wide.melt(id_vars=own, value_vars=names, var_name="metric")
     long = long[long["value"].notna()]
     return long.astype(dict(COLUMNS)).reset_index(drop=True)
+
+
+def _kept(run_path: Path) -> pd.DataFrame | None:
+    """series.parquet, unless it is older than a line of series/, or none of ours."""
+    store = RunDir(run_path)
+    try:
+        written = store.series_parquet.lstat().st_mtime_ns
+        newest = max((file.stat().st_mtime_ns for file in store.series.glob("*.jsonl")), default=0)
+        frame = pd.read_parquet(store.series_parquet) if written >= newest else None
+    except (OSError, ValueError):
+        return None
+    if frame is None or list(frame.columns) != list(COLUMNS):
+        return None
+    return frame.astype(dict(COLUMNS))
 
 
 def wide_series(run_path: Path) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from analysis.load import each_once
 from analysis.saving import frame_bytes, save, warn
 from analysis.series import load_series
 from analysis.series_words import SERIES_METRICS
+from jobs.store import RunDir
 
 SHOWN = ("running", "waiting", "kv_usage", "prompt_tps", "generation_tps", "preemptions")
 
@@ -21,6 +22,10 @@ def main(argv: Sequence[str]) -> int:
     """1 when no run has series; 2 (AnalysisError) for a path or suffix that cannot be."""
     options = _parser().parse_args(argv)
     warnings: list[str] = []
+    if options.keep:
+        for run in each_once(options.runs, warnings):
+            keep(run)
+        return 0
     frame, missing = series_frame(each_once(options.runs, warnings))
     if options.out is not None:
         save(options.out, frame_bytes(frame, options.out))
@@ -29,6 +34,13 @@ def main(argv: Sequence[str]) -> int:
     for warning in (*warnings, *missing):
         warn(f"warning: {warning}")
     return int(frame.empty)
+
+
+def keep(run: Path) -> None:
+    """series.parquet in the run's directory, where it has series."""
+    frame = load_series(run)
+    if not frame.empty:
+        save(RunDir(run).series_parquet, frame_bytes(frame, RunDir(run).series_parquet))
 
 
 def series_frame(runs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
@@ -72,5 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="every look, tidy: .parquet or .csv"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="write series.parquet into each run's directory"
     )
     return parser

@@ -36,6 +36,7 @@ from jobs.rendezvous import (
 from jobs.resubmit import NotResubmittedError, resubmit
 from jobs.run_spec import RunSpec
 from jobs.sampling import Sampler, targets
+from jobs.series_keep import keep_series
 from jobs.slurm_steps import SlurmSteps, own_step, troubled_nodes
 from jobs.staging import stage_model
 from jobs.store import RunDir, write_json, write_text
@@ -270,6 +271,8 @@ class Job:
         if scrubbed := redact.scrub(self.run_dir.path.glob("logs/**/*.log")):
             names = ", ".join(path.name for path in scrubbed)
             self.journal.warn("scrubbed", f"secrets were blotted out in {names}")
+        if self.supervisor and not await keep_series(self.run_dir, self.supervisor.around.env):
+            self.journal.warn("series", "series.parquet was not written; series/ has the numbers")
         base = self.run.plan.preflight.cache_dir
         if base is None or self.allocation is None or self.supervisor is None:
             return

@@ -109,6 +109,11 @@ class RunDir:
         return self.path / "series"
 
     @property
+    def series_parquet(self) -> Path:
+        """The same in one tidy file, written when a long run is over."""
+        return self.path / "series.parquet"
+
+    @property
     def gates(self) -> Path:
         """ready and go files by which prepared clients are held and released."""
         return self.path / "gates"

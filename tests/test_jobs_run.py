@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from analysis.series import load_series
 from jobs.allocation import local_allocation
 from jobs.records import BenchPoint, from_json
 from jobs.store import RunDir
@@ -85,6 +86,9 @@ def test_a_whole_run_with_several_ranks_leaves_every_record(tmp_path: Path) -> N
         assert (moved.kv_bytes or 0) > 0
         assert moved.kv_failed == 0
     assert [run_dir.repeat(i).exists() for i in range(3)] == [True, True, False]
+    seen = load_series(run_dir.path, ["running"]).groupby("process")["rank"].nunique()
+    assert seen.to_dict() == {"decode0": 4, "prefill0": 2}
+    assert load_series(run_dir.path, ["requests_rps"])["process"].unique().tolist() == ["router"]
     own = [node.address for node in local_allocation(2, "r-test").nodes]
     assert [n["address"] for n in json.loads(run_dir.allocation.read_text())["nodes"]] == own
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from analysis.errors import AnalysisError
 from analysis.series import load_series, wide_series
+from analysis.series_command import main
 from jobs.engines.vllm_series import ENGINE_SERIES
 from jobs.series_files import SeriesFiles, thin_out
 from jobs.series_page import SeriesPage
@@ -145,3 +148,36 @@ def test_a_page_is_read_per_engine_with_labels_summed() -> None:
     found = SeriesPage(ENGINE_SERIES).read(page)
     assert found["1"] == {"running": 4.0, "waiting_deferred": 2.0, "finished": 8.0}
     assert found[""] == {"cpu_s": pytest.approx(19.41)}
+
+
+def test_a_kept_parquet_is_read_until_a_line_is_newer(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    write_series(run, "decode0", "decode", [[T0, 0, None, 1], [T0 + 1, 0, None, 2]])
+    before = load_series(run)
+    assert main([str(run), "--keep"]) == 0
+    pd.testing.assert_frame_equal(load_series(run), before)
+    lines = RunDir(run).series / "decode0.jsonl"
+    lines.write_text(lines.read_text().replace(",2]", ",7]"))
+    os.utime(lines, (1, 1))
+    assert values(load_series(run), "running", 0) == [1.0, 2.0]
+    os.utime(lines)
+    assert values(load_series(run, ["running"]), "running", 0) == [1.0, 7.0]
+    RunDir(run).series_parquet.write_bytes(b"no parquet")
+    assert values(load_series(run), "running", 0) == [1.0, 7.0]
+
+
+def test_the_command_writes_every_look_or_shows_means(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run")
+    write_series(run, "decode0", "decode", [[T0, 0, None, 1], [T0 + 1, 0, None, 2]])
+    write_series(run, "decode1", "decode", [[T0, 1, None, 4], [T0 + 1, 1, None, 4]])
+    assert main([str(run)]) == 0
+    row = capsys.readouterr().out.splitlines()[2].split()
+    assert row == ["run", "0", "decode", "5.5"]
+    assert main([str(run), "--out", str(tmp_path / "x.csv")]) == 0
+    assert len((tmp_path / "x.csv").read_text().splitlines()) == 5
+    with pytest.raises(AnalysisError, match=r"none of \.parquet, \.csv"):
+        main([str(run), "--out", str(tmp_path / "x.txt")])
+    assert main([str(write_run(tmp_path / "other"))]) == 1
+    assert "has no series" in capsys.readouterr().err

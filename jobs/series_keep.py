@@ -1,0 +1,46 @@
+"""The time series of a run that is over, kept as one Parquet file beside its lines."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+
+from jobs.processes import CODE_DIR
+from jobs.store import RunDir
+
+WORTH_BYTES = 1_000_000
+"""Shorter series are read from their lines as fast."""
+
+KEEP_S = 60.0
+
+
+async def keep_series(run_dir: RunDir, env: Mapping[str, str]) -> bool:
+    """False where it should have been done and was not; a program of its own does it, for only
+    the analysis knows what the numbers mean."""
+    try:
+        size = sum(file.stat().st_size for file in run_dir.series.glob("*.jsonl"))
+    except OSError:
+        return False
+    if size < WORTH_BYTES:
+        return True
+    line = [sys.executable, "-m", "analysis", "series", str(run_dir.path), "--keep"]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *line,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=dict(env),
+            cwd=CODE_DIR,
+            start_new_session=True,
+        )
+    except OSError:
+        return False
+    try:
+        async with asyncio.timeout(KEEP_S):
+            return await process.wait() == 0
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return False
