@@ -15,14 +15,16 @@ WORTH_BYTES = 1_000_000
 KEEP_S = 60.0
 
 
-async def keep_series(run_dir: RunDir, env: Mapping[str, str]) -> bool:
+async def keep_series(
+    run_dir: RunDir, env: Mapping[str, str], worth_bytes: int = WORTH_BYTES
+) -> bool:
     """False where it should have been done and was not; a program of its own does it, for only
     the analysis knows what the numbers mean."""
     try:
         size = sum(file.stat().st_size for file in run_dir.series.glob("*.jsonl"))
     except OSError:
         return False
-    if size < WORTH_BYTES:
+    if size < worth_bytes:
         return True
     line = [sys.executable, "-m", "analysis", "series", str(run_dir.path), "--keep"]
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ from analysis.series import load_series, wide_series
 from analysis.series_command import main
 from jobs.engines.vllm_series import ENGINE_SERIES
 from jobs.series_files import SeriesFiles, thin_out
+from jobs.series_keep import keep_series
 from jobs.series_page import SeriesPage
 from jobs.store import RunDir, write_json
 from tests.analysis_runs import write_run
@@ -164,6 +166,16 @@ def test_a_kept_parquet_is_read_until_a_line_is_newer(tmp_path: Path) -> None:
     assert values(load_series(run, ["running"]), "running", 0) == [1.0, 7.0]
     RunDir(run).series_parquet.write_bytes(b"no parquet")
     assert values(load_series(run), "running", 0) == [1.0, 7.0]
+
+
+def test_the_driver_keeps_long_series_by_itself(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    write_series(run, "decode0", "decode", [[T0, 0, None, 1], [T0 + 1, 0, None, 2]])
+    store = RunDir(run)
+    assert asyncio.run(keep_series(store, os.environ))
+    assert not store.series_parquet.exists()
+    assert asyncio.run(keep_series(store, os.environ, worth_bytes=1))
+    assert len(pd.read_parquet(store.series_parquet)) == 2
 
 
 def test_the_command_writes_every_look_or_shows_means(
