@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from analysis.reference import ReferencePoint, load_reference
 from jobs.records import BenchPoint, Latency
+from jobs.series_files import SeriesFiles
+from jobs.store import RunDir, append_event, write_json
 from tests.analysis_runs import outcome, plan, point, repeat, run_json, write_run
 
+POINT_BEGINS = 1_785_578_400.0
+"""2026-08-01T10:00:00Z, when the point of tests/analysis_runs.py begins."""
 MODEL = "Qwen3.5-397B-A17B-NVFP4"
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=hacked=1>\u202e'\"&`${1}"
 
@@ -97,3 +102,39 @@ def hostile_run(root: Path) -> Path:
         point(HOSTILE, index=1, concurrency=128, failed=2, completed=510, errors=errors),
     ]
     return write_run(root / "hostile", about, records, [], outcome(HOSTILE, "failed", HOSTILE))
+
+
+def add_start_up(folder: Path) -> None:
+    """events.jsonl of two workers: decode0 is ready 9 s after the first start, prefill0 after 5."""
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    about["plan"]["workers"] = [
+        {"name": name, "role": name[:-1], "argv": ["vllm"], "log": f"logs/{name}.log"}
+        for name in ("prefill0", "decode0")
+    ]
+    write_json(folder / "run.json", about)
+    told: tuple[tuple[int, str, str, dict[str, str]], ...] = (
+        (0, "prefill0", "started", {"node": "n1"}),
+        (0, "decode0", "started", {"node": "n2"}),
+        (2, "prefill0", "start_up", {"start_up": "import"}),
+        (2, "decode0", "start_up", {"start_up": "import"}),
+        (3, "prefill0", "start_up", {"start_up": "weights"}),
+        (3, "decode0", "start_up", {"start_up": "weights"}),
+        (4, "prefill0", "start_up", {"start_up": "kv"}),
+        (4, "decode0", "start_up", {"start_up": "kv"}),
+        (5, "prefill0", "ready", {}),
+        (9, "decode0", "ready", {}),
+    )
+    for second, step, event, more in told:
+        t = f"2026-08-01T09:59:{second:02d}.000+00:00"
+        append_event(folder / "events.jsonl", {"t": t, "step": step, "event": event, **more})
+
+
+def add_series(folder: Path) -> None:
+    """A look a second for 100 s at two decode ranks: 3 and 5 running, KV 20 % and 60 % full."""
+    files = SeriesFiles(RunDir(folder).series)
+    files.begin()
+    files.head("decode0", "decode", ["t", "rank", "running", "kv_usage"])
+    for second in range(100):
+        files.row("decode0", [POINT_BEGINS + second, 0, 3, 0.2])
+        files.row("decode0", [POINT_BEGINS + second, 1, 5, 0.6])
+    files.close()

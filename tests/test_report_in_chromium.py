@@ -9,8 +9,14 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from analysis.__main__ import main
+from analysis.facts import tidy
+from analysis.load import load
+from analysis.metrics import compute_all
+from analysis.report_data import report_data
+from analysis.report_page import report_page
+from tests.analysis_runs import completed_run
 from tests.browser import PHONE, Watched, chromium, needs_browser
-from tests.report_runs import five_shapes, hostile_run, rehearsal_run
+from tests.report_runs import add_series, add_start_up, five_shapes, hostile_run, rehearsal_run
 
 pytestmark = [pytest.mark.browser, needs_browser]
 
@@ -242,4 +248,49 @@ def test_a_rehearsal_cannot_be_missed(browser: Browser, tmp_path: Path) -> None:
     assert page.locator(".banner").evaluate("e => e.getBoundingClientRect().top") == 0
     for plot in ("pareto", "ttft", "tpot"):
         assert page.locator(f"#{plot} text.watermark").text_content() == "REHEARSAL"
+    opened.context.close()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of one run with start-up, series and a bottleneck."""
+    folder = tmp_path_factory.mktemp("whole")
+    run = completed_run(folder / "r")
+    add_start_up(run)
+    add_series(run)
+    loaded = load([run])
+    frame = compute_all(tidy(loaded))
+    frame = frame.assign(bottleneck="prefill", bottleneck_evidence="prefill busy 100%, 7 waiting")
+    target = folder / "report.html"
+    page = report_page(report_data(loaded, frame), frame, "whole", "now")
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def test_a_bottleneck_is_a_letter_that_tells_its_evidence(browser: Browser, whole: Path) -> None:
+    opened = Watched(browser)
+    page = opened.open(whole)
+    cell = page.locator("#bottleneck td.cell")
+    assert cell.inner_text() == "P"
+    cell.hover()
+    assert "prefill busy 100%, 7 waiting" in page.locator("#bottleneck-tip").inner_text()
+    page.mouse.move(2, 2)
+    assert page.locator("#bottleneck-tip").is_hidden()
+    cell.focus()
+    assert page.locator("#bottleneck-tip").is_visible()
+    assert opened.errors == []
+    opened.context.close()
+
+
+def test_start_up_names_the_slowest_and_series_have_their_points(
+    browser: Browser, whole: Path
+) -> None:
+    opened = Watched(browser, PHONE)
+    page = opened.open(whole)
+    note = page.locator("#startup-note").inner_text()
+    assert "Slowest: decode0 on n2, ready after 9.0 s" in note
+    assert page.locator("#startup rect.phase").count() == 10
+    assert page.locator("#times svg[role=img]").count() == 2
+    assert page.locator("#times text.band-name").all_text_contents() == ["c64", "c64"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     opened.context.close()

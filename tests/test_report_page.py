@@ -24,7 +24,15 @@ from analysis.report_data import pack, report_data
 from analysis.report_page import embed
 from jobs.store import RunDir
 from tests.analysis_runs import completed_run, write_run
-from tests.report_runs import HOSTILE, five_shapes, hostile_run, rehearsal_run, shape_run
+from tests.report_runs import (
+    HOSTILE,
+    add_series,
+    add_start_up,
+    five_shapes,
+    hostile_run,
+    rehearsal_run,
+    shape_run,
+)
 
 Capture = pytest.CaptureFixture[str]
 SHAPES = load_reference().shapes()
@@ -162,6 +170,39 @@ def test_user_and_host_are_not_passed_on(tmp_path: Path) -> None:
     assert "c0ffee and uncommitted changes" in text
     assert "someone" not in text
     assert "login7" not in text
+
+
+def test_start_up_is_told_worker_by_worker(tmp_path: Path) -> None:
+    folder = completed_run(tmp_path / "r")
+    assert "startup" not in data_of(folder)
+    add_start_up(folder)
+    prefill, decode = data_of(folder)["startup"]["run-1"]
+    assert (prefill["process"], prefill["node"], decode["node"]) == ("prefill0", "n1", "n2")
+    assert prefill["phases"][0] == ["launch", 0.0, 2.0]
+    assert decode["phases"][-1][2] == 9.0
+
+
+def test_series_are_thinned_and_ranks_taken_together_as_said(tmp_path: Path) -> None:
+    folder = completed_run(tmp_path / "r")
+    assert "times" not in data_of(folder)
+    add_series(folder)
+    times = data_of(folder)["times"]["run-1"]
+    panels = {panel["name"]: panel["lines"] for panel in times["panels"]}
+    assert set(panels) == {"Requests running", "KV blocks in use, fullest rank"}
+    (running,) = panels["Requests running"]
+    (kv,) = panels["KV blocks in use, fullest rank"]
+    assert times["step_s"] == 2.0
+    assert (running["role"], set(running["v"]), len(running["t"])) == ("decode", {8.0}, 50)
+    assert set(kv["v"]) == {60.0}
+    assert times["points"] == [{"name": "c64", "from": 0.0, "to": 99.0}]
+
+
+def test_only_the_first_runs_bring_their_series_and_the_page_says_so(tmp_path: Path) -> None:
+    for number in range(25):
+        add_series(completed_run(tmp_path / f"{number:02d}", f"run-{number:02d}"))
+    data = data_of(tmp_path)
+    assert sorted(data["times"]) == [f"run-{number:02d}" for number in range(24)]
+    assert data["times_left_out"].startswith("time series are in this page for the first 24 of 25")
 
 
 def test_forty_nine_series_all_look_different() -> None:

@@ -34,10 +34,21 @@ function bottleneckCell(row) {
   const word = value("bottleneck", row) || "";
   const [colour, letter] = bottleneckLook(word);
   const evidence = value("bottleneck_evidence", row) || "no evidence recorded";
-  const cell = el("td", { class: "cell", tabindex: "0", title: `${word || "unknown"}: ${evidence}` }, letter);
+  const cell = el("td", { class: "cell", tabindex: "0", "aria-label": `${word || "unknown"}: ${evidence}` }, letter);
+  const show = () => tellBeside(cell, [`${seriesOf(row)}, concurrency ${shown("concurrency", row)}`,
+    ["limited by", word || "not known"], ["because", evidence], ["run", value("run", row)]]);
+  for (const kind of ["pointerenter", "pointerdown", "focus"]) cell.addEventListener(kind, show);
+  for (const kind of ["pointerleave", "blur"]) cell.addEventListener(kind, () => { byId("bottleneck-tip").hidden = true; });
   cell.style.background = colour;
   cell.style.color = readable(colour);
   return cell;
+}
+
+// The words of a cell, below it, within the section.
+function tellBeside(cell, told) {
+  const home = byId("bottleneck-section").getBoundingClientRect();
+  const box = cell.getBoundingClientRect();
+  tell(byId("bottleneck-tip"), told, box.left - home.left, box.bottom - home.top - 6, home.width);
 }
 
 // Words come from records: only those of the palette itself are looked up in it.
