@@ -19,6 +19,7 @@ from jobs.engines import dialect_of
 from jobs.environment import step_environment
 from jobs.errors import JobError
 from jobs.events import Journal
+from jobs.followers import hand_on
 from jobs.hang_watch import HangWatch, unreachable
 from jobs.housekeeping import disk_trouble, keep_house
 from jobs.node_caches import remove_caches
@@ -37,6 +38,7 @@ from jobs.resubmit import NotResubmittedError, resubmit
 from jobs.run_spec import RunSpec
 from jobs.sampling import Sampler, targets
 from jobs.series_keep import keep_series
+from jobs.slurm_ask import ask_slurm
 from jobs.slurm_steps import SlurmSteps, own_step, troubled_nodes
 from jobs.staging import stage_model
 from jobs.store import RunDir, write_json, write_text
@@ -112,6 +114,13 @@ async def _move_on(job: Job, unfit: UnfitNodesError, ending: Ending) -> Ending:
         return Ending(ending.status, f"{ending.cause}\nnot submitted again: {error}")
     text = f"submitted again as job {new}, without {', '.join(bad)}"
     job.journal.warn(RESUBMITTED, text, job_id=new, excluded=bad)
+    old = job.environ.get("SLURM_JOB_ID", "")
+    changed, problems = await asyncio.to_thread(hand_on, old, new, ask_slurm)
+    if changed:
+        told = f"jobs that wait for {old} now wait for {new} too: {', '.join(changed)}"
+        job.journal.note("handed_on", told, jobs=changed)
+    for problem in problems:
+        job.journal.warn("not_handed_on", problem)
     return Ending(RESUBMITTED, text)
 
 

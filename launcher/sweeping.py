@@ -238,8 +238,8 @@ class Submission:
     documents: list[dict[str, Any]]
     snapshot: Snapshot
     diff: str
-    lane: list[str] = field(default_factory=list)
-    """Ids of the jobs that were taken, in order."""
+    lane: list[Submitted] = field(default_factory=list)
+    """The jobs that were taken, in order."""
 
     def one(self, place: int) -> Submitted | None:
         """The job of one group; None where there is nothing to run, or Slurm refused it."""
@@ -249,7 +249,7 @@ class Submission:
         run_dir = new_run_dir(job, self.record.path)
         limit = self.record.settings.max_jobs
         if limit and len(self.lane) >= limit and job.plan.config.cluster.executor == "slurm":
-            entry.after = f"afterany:{self.lane[-limit]}"
+            entry.after = f"afterany:{job_now(self.lane[-limit])}"
         (run_dir / "content.json").write_text(json.dumps(entry.content) + "\n", encoding="utf-8")
         entry.run_dir = run_dir
         try:
@@ -258,7 +258,7 @@ class Submission:
             entry.error, entry.run_dir = str(error), None
             return None
         entry.job_id = taken.job_id
-        self.lane.append(taken.job_id)
+        self.lane.append(taken)
         return taken
 
 
@@ -357,7 +357,7 @@ def _all_at_once(handing: Submission, around: Surroundings, config: LaunchConfig
                 if one is not None:
                     taken.append((place, one))
         if config.sweep.table and taken:
-            ids = [one.job_id for _, one in taken]
+            ids = [job_now(one) for _, one in taken]
             record.table_job, record.table_error = submit_table(record.path, config, around, ids)
     finally:
         record.write()
@@ -376,6 +376,12 @@ def _all_at_once(handing: Submission, around: Surroundings, config: LaunchConfig
 def _watch_line(record: SweepRecord) -> str:
     home = shlex.quote(str(record.path))
     return f"watch: python -m jobs watch {home}; all of it: python -m jobs show {home}\n"
+
+
+def job_now(taken: Submitted) -> str:
+    """The run's job: one that failed its preflight already may have been submitted again."""
+    record = json.loads((taken.run_dir / "submission.json").read_text(encoding="utf-8"))
+    return str(record["job_id"])
 
 
 def _table_line(record: SweepRecord) -> str:

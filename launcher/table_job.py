@@ -14,16 +14,37 @@ from launcher.steps import Surroundings
 
 SCRIPT = "table.sh"
 FORMATS = ("table.txt", "table.md", "table.csv")
+REPORT = "report.html"
 SBATCH_S = 120.0
+LATER = 75
+"""jobs/table_turn.py's word for: submitted again, behind jobs that are still to come."""
 
 
 def table_command(sweep_dir: Path, around: Surroundings) -> str:
-    """The shell line that writes every table into the sweep's directory."""
-    env = [f"{key}={value}" for key, value in around.env.items()]
-    words = ["env", *env, around.python, "-P", "-m", "analysis", "table", str(sweep_dir)]
+    """Shell lines that write every table, and the report, into the sweep's directory.
+
+    Their exit code is the tables': a report that cannot be made spoils nothing.
+    """
+    words = [*_python(around), "analysis", "table", str(sweep_dir)]
     for name in FORMATS:
         words += ["--out", str(sweep_dir / name)]
-    return f"{shlex.join(words)}\n"
+    report = [*_python(around), "analysis", "report", str(sweep_dir), "--out"]
+    report.append(str(sweep_dir / REPORT))
+    return (
+        f"{shlex.join(words)}\ncode=$?\n"
+        f"{shlex.join(report)} || echo 'no report: see above'\nexit $code\n"
+    )
+
+
+def _turn(sweep_dir: Path, around: Surroundings) -> str:
+    """The shell lines that end the job when runs have gone on in jobs that are still to come."""
+    words = [*_python(around), "jobs.table_turn", str(sweep_dir)]
+    return f"{shlex.join(words)}\n[ $? -eq {LATER} ] && exit 0\n"
+
+
+def _python(around: Surroundings) -> list[str]:
+    env = [f"{key}={value}" for key, value in around.env.items()]
+    return ["env", *env, around.python, "-P", "-m"]
 
 
 def table_script(sweep_dir: Path, config: LaunchConfig, around: Surroundings) -> str:
@@ -46,7 +67,8 @@ def table_script(sweep_dir: Path, config: LaunchConfig, around: Surroundings) ->
         if value is not None and value is not False:
             told = "" if value is True else f"={shlex.quote(str(value))}"
             lines.append(f"#SBATCH --{key}{told}")
-    return "\n".join([*lines, *cluster.setup, table_command(sweep_dir, around)])
+    commands = _turn(sweep_dir, around) + table_command(sweep_dir, around)
+    return "\n".join([*lines, *cluster.setup, commands])
 
 
 def submit_table(

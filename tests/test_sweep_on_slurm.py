@@ -15,6 +15,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.test_on_slurm import read, state_of, table, wait_for
+from tests.test_preflight_on_slurm import HTTP, QUICK, stranger
 
 pytestmark = pytest.mark.slurm
 
@@ -191,3 +192,25 @@ def test_a_job_on_a_dependency_that_is_long_gone_begins(
     wait_for((home / job["directory"] / "outcome.json").exists, 120, "the job ends")
     assert state_of(slurm_cluster, home / job["directory"])
     assert os.path.lexists(home / job["directory"] / "batch.sh")
+
+
+def test_a_run_that_moves_off_a_bad_node_keeps_its_lane_and_the_tables_wait_for_it(
+    slurm_cluster: Cluster, tmp_path: Path
+) -> None:
+    """One lane, two jobs; a stranger's port on the first node makes each move once."""
+    words = (
+        *(*QUICK, "cluster.exclude='node[1-32]'", "on_bad_node=exclude", "sweep.max_jobs=1"),
+        "+model.env.COMBINATION=1,2",
+    )
+    with stranger(slurm_cluster, "node33", HTTP):
+        home, _ = sweep(slurm_cluster, tmp_path, *words)
+        first, second = (home / run["directory"] for run in runs_of(home))
+        wait_for((second / "outcome.json").is_file, 240, "the second run's end")
+        wait_for((home / "report.html").is_file, 120, "the tables and the report")
+    outcomes = [read(run / "outcome.json") for run in (first, second)]
+    assert [outcome["status"] for outcome in outcomes] == ["completed", "completed"]
+    assert read(first / "submission.json")["resubmission"]["excluded"]
+    begun = read(second / "attempts" / "1.json")["started_at"]
+    assert begun > outcomes[0]["ended_at"]
+    text = (home / "table.txt").read_text()
+    assert all(run.name[-6:] in text for run in (first, second))
