@@ -58,6 +58,8 @@ class AccuracySummary:
     high: float | None
     t_low: float | None
     t_high: float | None
+    strict: float | None = None
+    """Mean over repeats of the stricter extraction; None unless every repeat has it."""
 
     @property
     def invalid_rate(self) -> float | None:
@@ -79,6 +81,7 @@ def summarize(repeats: Sequence[AccuracyRepeat]) -> AccuracySummary | None:
     right = sum(repeat.correct for repeat in repeats)
     share = wilson(right / len(repeats), answered / len(repeats))
     spread = t_interval(scores)
+    stricter = [repeat.strict_accuracy for repeat in repeats]
     return AccuracySummary(
         dataset=repeats[0].dataset,
         comparable=all(repeat.comparable for repeat in repeats),
@@ -93,6 +96,9 @@ def summarize(repeats: Sequence[AccuracyRepeat]) -> AccuracySummary | None:
         high=share[1] if share else None,
         t_low=max(0.0, spread[0]) if spread else None,
         t_high=min(1.0, spread[1]) if spread else None,
+        strict=statistics.fmean(s for s in stricter if s is not None)
+        if None not in stricter
+        else None,
     )
 
 

@@ -15,13 +15,13 @@ def fact(name: str) -> Compute:
     def compute(facts: pd.DataFrame) -> pd.Series[float]:
         if name not in facts.columns:
             return pd.Series(float("nan"), index=facts.index, dtype="object")
-        return facts[name].where(facts[name].notna(), float("nan"))
+        return facts[name]
 
     return compute
 
 
 def _number(facts: pd.DataFrame, name: str) -> pd.Series[float]:
-    return pd.to_numeric(fact(name)(facts)).astype("float64")
+    return fact(name)(facts).astype("float64")
 
 
 def _ratio(top: pd.Series[float], bottom: pd.Series[float]) -> pd.Series[float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.accuracy import Gate, gate
-from analysis.point import external_share, in_flight
+from analysis.bottleneck import Bottleneck
+from analysis.point import cached_share, external_share, in_flight
 from analysis.run import Run
 from analysis.thresholds import (
     ACCURACY_INVALID,
@@ -24,13 +25,25 @@ from analysis.thresholds import (
 )
 from jobs.records import BenchPoint
 
+OUTSIDE = ("frontend", "client")
 
-def doubts(run: Run, point: BenchPoint) -> Iterator[str]:
-    """Every doubt about a point of a run, in words."""
+
+def point_doubts(run: Run, point: BenchPoint) -> Iterator[str]:
+    """Every doubt about one point, in words."""
     yield from _offered(point)
     yield from _client(point)
     yield from _span(point)
     yield from _servers(run, point)
+
+
+def outside_doubts(limit: Bottleneck) -> Iterator[str]:
+    """The servers waited: what they can do is not in the figures."""
+    if limit.word in OUTSIDE:
+        yield f"{limit.word} saturated: {limit.evidence}"
+
+
+def run_doubts(run: Run) -> Iterator[str]:
+    """What is doubtful about every point of the run."""
     summary = run.accuracy
     if summary is None or gate(run.accuracy_plan, summary) is Gate.ABSENT:
         return
@@ -114,11 +127,10 @@ def _servers(run: Run, point: BenchPoint) -> Iterator[str]:
             f"leases expired: KV of {server.kv_expired:.0f} requests was freed before decode"
             " fetched it"
         )
-    prompts = server.prefill_prompt_tokens
-    cached = server.prefill_cached_tokens
-    if cached and prompts and cached > WARM_CACHE.value * prompts:
+    cached = cached_share(point)
+    if cached is not None and cached > WARM_CACHE.value:
         yield (
-            f"warm cache: {cached / prompts:.1%} of the prompt tokens were in the prefix cache, the"
+            f"warm cache: {cached:.1%} of the prompt tokens were in the prefix cache, the"
             " prompts had been seen before"
         )
     share = external_share(point)

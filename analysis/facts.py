@@ -12,30 +12,53 @@ import pandas as pd
 
 from analysis.bottleneck import bottleneck
 from analysis.load import Loaded
-from analysis.point import external_share, latency_is_measured, mean_length
+from analysis.point import (
+    cached_share,
+    external_share,
+    in_flight,
+    latency_is_measured,
+    mean_length,
+)
 from analysis.run import Run
 from analysis.safetext import printable
 from analysis.stations import stations_of
-from analysis.verdict import judge
+from analysis.verdict import Judge
 from jobs.records import BenchPoint, Latency
 
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
 STATISTICS = ("mean", "median", "p90", "p99")
 LABELS = ("topology", "model", "flags", "workload", "cluster", "router")
+LATENCY_FACTS = tuple((n, each, f"{n}_{each}_ms") for n in LATENCIES for each in STATISTICS)
 COUNTERS = ("kv_bytes", "kv_transfers", "kv_failed", "kv_expired", "preemptions")
+
+WINDOW = ("peak_concurrency", "queue_mean_ms", "short_outputs", "first_half_e2el_ms",
+          "second_half_e2el_ms")  # fmt: skip
+LOAD = ("client_processes", "client_cpu_share", "client_loop_lag_p99_ms",
+        "client_loop_lag_max_ms", "ttft_client_added_p99_ms")  # fmt: skip
+# Fact by what follows "accuracy": the field of the summary.
+ACCURACY = {
+    "": "mean", "_low": "low", "_high": "high", "_t_low": "t_low", "_t_high": "t_high",
+    "_repeats": "repeats", "_answers": "answered", "_invalid_rate": "invalid_rate",
+    "_cut_rate": "cut_rate", "_transport_failures": "transport_failures", "_strict": "strict",
+}  # fmt: skip
 
 Row = dict[str, Any]
 
 
 def tidy(loaded: Loaded) -> pd.DataFrame:
     """One row per point, in the order the runs were given."""
-    rows = []
+    rows: list[Row] = []
     for run in loaded.runs:
-        shared = _run_facts(run) | _accuracy_facts(run)
-        rows += [shared | _point_facts(run, point) | _latencies(run, point)
-                 | _judged(run, point) | _limited(run, point)
-                 for point in run.points]  # fmt: skip
-    return pd.DataFrame(rows, columns=None if rows else ["run"], dtype=object)
+        shared, judged = _run_facts(run) | _accuracy_facts(run), Judge(run)
+        rows += [
+            shared | _point_facts(run, point) | _latencies(run, point) | _judged(judged, point)
+            for point in run.points
+        ]
+    if not rows:
+        return pd.DataFrame(columns=["run"], dtype=object)
+    # All rows have the same keys in the same order: columns are read straight off.
+    columns = zip(*(row.values() for row in rows), strict=True)
+    return pd.DataFrame(dict(zip(rows[0], columns, strict=True)), dtype=object)
 
 
 def _run_facts(run: Run) -> Row:
@@ -60,52 +83,44 @@ def _run_facts(run: Run) -> Row:
 
 def _accuracy_facts(run: Run) -> Row:
     summary = run.accuracy
-    if summary is None:
-        return {}
-    return {
-        "accuracy_dataset": printable(summary.dataset),
-        "accuracy": summary.mean,
-        "accuracy_low": summary.low,
-        "accuracy_high": summary.high,
-        "accuracy_t_low": summary.t_low,
-        "accuracy_t_high": summary.t_high,
-        "accuracy_repeats": summary.repeats,
-        "accuracy_answers": summary.answered,
-        "accuracy_invalid_rate": summary.invalid_rate,
-        "accuracy_transport_failures": summary.transport_failures,
-    }
+    facts = {f"accuracy{part}": getattr(summary, name, None) for part, name in ACCURACY.items()}
+    return facts | {"accuracy_dataset": _shown(summary.dataset if summary else None)}
 
 
 def _point_facts(run: Run, point: BenchPoint) -> Row:
-    counters = {name: getattr(point.server, name) for name in COUNTERS}
     own = run.workloads.get(point.index)
-    workload = {"workload": printable(own)} if own else {}
-    return (
-        counters
-        | workload
-        | {
-            "point": printable(point.name),
-            "client": printable(point.client),
-            "concurrency": point.concurrency,
-            "isl": point.isl,
-            "osl": point.osl,
-            "range_definition": printable(point.range_definition),
-            "range_ratio": point.range_ratio,
-            "input_range": f"{point.input_range[0]}..{point.input_range[1]}",
-            "output_range": f"{point.output_range[0]}..{point.output_range[1]}",
-            "seed": point.seed,
-            "started_at": printable(point.started_at),
-            "num_prompts": point.num_prompts,
-            "completed": point.completed,
-            "failed": point.failed,
-            "duration_s": point.duration_s,
-            "input_tokens": point.total_input_tokens,
-            "output_tokens": point.total_output_tokens,
-            "mean_input_tokens": mean_length(point.total_input_tokens, point.completed),
-            "mean_output_tokens": mean_length(point.total_output_tokens, point.completed),
-            "external_kv_share": external_share(point),
-        }
-    )
+    server, window, load = point.server, point.window, point.load
+    facts = {name: getattr(server, name) for name in COUNTERS}
+    facts |= {name: getattr(window, name) for name in WINDOW}
+    facts |= {name: getattr(load, name) for name in LOAD}
+    return facts | {
+        "workload": printable(own) if own else _shown(run.labels.get("workload")),
+        "point": printable(point.name),
+        "client": printable(point.client),
+        "concurrency": point.concurrency,
+        "isl": point.isl,
+        "osl": point.osl,
+        "range_definition": printable(point.range_definition),
+        "range_ratio": point.range_ratio,
+        "input_range": f"{point.input_range[0]}..{point.input_range[1]}",
+        "output_range": f"{point.output_range[0]}..{point.output_range[1]}",
+        "seed": point.seed,
+        "started_at": printable(point.started_at),
+        "num_prompts": point.num_prompts,
+        "completed": point.completed,
+        "failed": point.failed,
+        "success_rate": point.completed / point.num_prompts if point.num_prompts else None,
+        "duration_s": point.duration_s,
+        "input_tokens": point.total_input_tokens,
+        "output_tokens": point.total_output_tokens,
+        "mean_input_tokens": mean_length(point.total_input_tokens, point.completed),
+        "mean_output_tokens": mean_length(point.total_output_tokens, point.completed),
+        "external_kv_share": external_share(point),
+        "cached_share": cached_share(point),
+        "mean_in_flight": in_flight(point),
+        "ttft_first_wave_mean_ms": window.first_wave_ttft_ms,
+        "ttft_later_mean_ms": window.later_ttft_ms,
+    }
 
 
 def _latencies(run: Run, point: BenchPoint) -> Row:
@@ -118,15 +133,13 @@ def _latencies(run: Run, point: BenchPoint) -> Row:
         "itl": point.itl_ms if measured and run.stream_interval == 1 else empty,
         "e2el": point.e2el_ms,
     }
-    return {
-        f"{name}_{statistic}_ms": getattr(latency, statistic)
-        for name, latency in kept.items()
-        for statistic in STATISTICS
-    }
+    return {label: getattr(kept[name], statistic) for name, statistic, label in LATENCY_FACTS}
 
 
-def _judged(run: Run, point: BenchPoint) -> Row:
-    judgement = judge(run, point)
+def _judged(judged: Judge, point: BenchPoint) -> Row:
+    run = judged.run
+    limit = bottleneck(point, stations_of(run.path, point))
+    judgement = judged.point(point, limit)
     notes = [*judgement.notes, *([f"reused, measured in {run.origin}"] if run.origin else [])]
     if run.accuracy_from:
         notes.append(f"accuracy of the same deployment, asked in {run.accuracy_from}")
@@ -134,12 +147,9 @@ def _judged(run: Run, point: BenchPoint) -> Row:
         "verdict": judgement.verdict.value,
         "reasons": printable("; ".join(judgement.reasons)),
         "notes": printable("; ".join(notes)),
+        "bottleneck": limit.word,
+        "bottleneck_evidence": printable(limit.evidence),
     }
-
-
-def _limited(run: Run, point: BenchPoint) -> Row:
-    found = bottleneck(point, stations_of(run.path, point))
-    return {"bottleneck": found.word, "bottleneck_evidence": printable(found.evidence)}
 
 
 def _shown(text: str | None) -> str | None:

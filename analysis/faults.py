@@ -22,14 +22,13 @@ from analysis.thresholds import (
 from jobs.records import BenchPoint
 
 
-def faults(run: Run, point: BenchPoint) -> Iterator[str]:
-    """Every fault of a point of a run, in words."""
+def point_faults(run: Run, point: BenchPoint) -> Iterator[str]:
+    """Every fault of one point, in words."""
     yield from _requests(point)
     yield from _lengths(point)
     yield from _counts(point)
     yield from _clock(point)
     yield from _transfer(run, point)
-    yield from _accuracy(run)
 
 
 def _requests(point: BenchPoint) -> Iterator[str]:
@@ -166,7 +165,8 @@ def _transfer(run: Run, point: BenchPoint) -> Iterator[str]:
         yield f"KV not transferred: decode took {share:.1%} of the prompt tokens from prefill"
 
 
-def _accuracy(run: Run) -> Iterator[str]:
+def run_faults(run: Run) -> Iterator[str]:
+    """What is wrong with every point of the run: its answers are."""
     plan, summary = run.accuracy_plan, run.accuracy
     if summary is None:
         return

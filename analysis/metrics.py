@@ -96,6 +96,10 @@ IDENTITY = (
     _whole("completed", "done", "requests that succeeded; all figures are over these", POINT),
     _whole("failed", "failed", "requests that failed", POINT, better="lower"),
     Metric(
+        name="success_rate", label="success", unit="0..1", digits=4, better="higher", source=POINT,
+        doc="succeeded / asked", compute=fact("success_rate"),
+    ),
+    Metric(
         name="duration_s", label="duration", unit="s", source=POINT,
         doc="the client's own measured span", compute=fact("duration_s"),
     ),
@@ -174,6 +178,46 @@ EVIDENCE = (
         name="preemptions", label="preempted", digits=0, better="lower",
         source=f"{POINT}: server", doc="requests thrown out of KV", compute=fact("preemptions"),
     ),
+    _share(
+        "cached_share", "cached",
+        "prompt tokens found in a prefix cache / prompt tokens", f"{POINT}: server",
+    ),
+    Metric(
+        name="ttft_first_wave_mean_ms", label="TTFT 1st wave", unit="ms", better="lower",
+        source=f"{POINT}: window", doc="mean TTFT of the first `concurrency` requests",
+        compute=fact("ttft_first_wave_mean_ms"),
+    ),
+    Metric(
+        name="ttft_later_mean_ms", label="TTFT later", unit="ms", better="lower",
+        source=f"{POINT}: window", doc="mean TTFT of all requests after the first wave",
+        compute=fact("ttft_later_mean_ms"),
+    ),
+    _whole("peak_concurrency", "peak", "most requests in flight at once", f"{POINT}: window"),
+    Metric(
+        name="mean_in_flight", label="in flight", source=POINT,
+        doc="completed x mean E2E / duration: requests in flight on average (Little's law)",
+        compute=fact("mean_in_flight"),
+    ),
+    Metric(
+        name="queue_mean_ms", label="client wait", unit="ms", better="lower",
+        source=f"{POINT}: window", doc="mean wait in the client before sending, outside TTFT",
+        compute=fact("queue_mean_ms"),
+    ),
+    _whole("client_processes", "client procs", "processes of the client", f"{POINT}: load"),
+    _share(
+        "client_cpu_share", "client CPU", "CPU / wall time of the client's busiest process",
+        f"{POINT}: load", better="lower",
+    ),
+    Metric(
+        name="client_loop_lag_p99_ms", label="client lag", unit="ms", better="lower",
+        source=f"{POINT}: load", doc="how far the client's event loop fell behind, p99",
+        compute=fact("client_loop_lag_p99_ms"),
+    ),
+    Metric(
+        name="ttft_client_added_p99_ms", label="TTFT added", unit="ms", better="lower",
+        source=f"{POINT}: load", doc="from a first byte ready in the socket to its time stamp, p99",
+        compute=fact("ttft_client_added_p99_ms"),
+    ),
     _text("accuracy_dataset", "dataset", "questions asked", ACCURACY),
     _share("accuracy", "accuracy", "right / answered, mean of repeats", ACCURACY, better="higher"),
     _share("accuracy_low", "acc low", "Wilson 95 % for one pass, lower end", ACCURACY),
@@ -186,6 +230,13 @@ EVIDENCE = (
     _share("accuracy_t_high", "acc t high", "t interval over repeats, 95 %, upper end", ACCURACY),
     _whole("accuracy_repeats", "repeats", "accuracy repeats read", ACCURACY),
     _whole("accuracy_answers", "answers", "answers scored, all repeats", ACCURACY),
+    _share(
+        "accuracy_strict", "strict",
+        "right / answered by the stricter extraction, mean of repeats", ACCURACY, better="higher",
+    ),
+    _share(
+        "accuracy_cut_rate", "cut", "answers ended at the token limit", ACCURACY, better="lower"
+    ),
     _share("accuracy_invalid_rate", "invalid", "answers with no number", ACCURACY, better="lower"),
     _whole(
         "accuracy_transport_failures", "acc lost",

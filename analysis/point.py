@@ -40,6 +40,12 @@ def external_share(point: BenchPoint) -> float | None:
     return point.server.decode_external_tokens / prompts
 
 
+def cached_share(point: BenchPoint) -> float | None:
+    """Prompt tokens found in a prefix cache / prompt tokens; None where not told."""
+    cached, prompts = point.server.prefill_cached_tokens, point.server.prefill_prompt_tokens
+    return cached / prompts if cached is not None and prompts else None
+
+
 def mean_length(total: int, completed: int) -> float | None:
     """Tokens per successful request; None when nothing completed."""
     return total / completed if completed else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.load import each_once
+from analysis.load import Loaded, each_once
 from analysis.saving import frame_bytes, save, warn
 from analysis.series import load_series
 from analysis.series_words import SERIES_METRICS
@@ -21,17 +21,17 @@ SHOWN = ("running", "waiting", "kv_usage", "prompt_tps", "generation_tps", "pree
 def main(argv: Sequence[str]) -> int:
     """1 when no run has series; 2 (AnalysisError) for a path or suffix that cannot be."""
     options = _parser().parse_args(argv)
-    warnings: list[str] = []
+    found = Loaded()
     if options.keep:
-        for run in each_once(options.runs, warnings):
+        for run in each_once(options.runs, found):
             keep(run)
         return 0
-    frame, missing = series_frame(each_once(options.runs, warnings))
+    frame, missing = series_frame(each_once(options.runs, found))
     if options.out is not None:
         save(options.out, frame_bytes(frame, options.out))
     else:
         sys.stdout.write(series_text(frame))
-    for warning in (*warnings, *missing):
+    for warning in (*found.warnings, *missing):
         warn(f"warning: {warning}")
     return int(frame.empty)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.load import each_once
+from analysis.load import Loaded, each_once
 from analysis.saving import frame_bytes, save, warn
 from analysis.startup import PHASES, load_startup
 
@@ -22,13 +22,13 @@ KEYS = ["run", "process", "node", "role"]
 def main(argv: Sequence[str]) -> int:
     """1 when nothing was started; 2 (AnalysisError) for a path or suffix that cannot be."""
     options = _parser().parse_args(argv)
-    warnings: list[str] = []
-    frame, missing = startup_frame(each_once(options.runs, warnings))
+    found = Loaded()
+    frame, missing = startup_frame(each_once(options.runs, found))
     if options.out is not None:
         save(options.out, frame_bytes(frame, options.out))
     else:
         sys.stdout.write(startup_text(frame))
-    for warning in (*warnings, *missing):
+    for warning in (*found.warnings, *missing):
         warn(f"warning: {warning}")
     return int(frame.empty)
 

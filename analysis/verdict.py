@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analysis.accuracy import Gate, gate, title
-from analysis.doubts import doubts
-from analysis.faults import faults
+from analysis.bottleneck import Bottleneck
+from analysis.doubts import outside_doubts, point_doubts, run_doubts
+from analysis.faults import point_faults, run_faults
 from analysis.point import external_share, latency_is_measured
 from analysis.run import Run
 from analysis.thresholds import ACCURACY_CUT, ACCURACY_INVALID
 from analysis.words import Verdict
 from jobs.records import BenchPoint
 
-__all__ = ["Judgement", "Verdict", "judge"]
+__all__ = ["Judge", "Judgement", "Verdict"]
 
 
 @dataclass(frozen=True)
@@ -32,25 +33,32 @@ class Judgement:
     notes: tuple[str, ...]
 
 
-def judge(run: Run, point: BenchPoint) -> Judgement:
-    """The verdict on one point of a run."""
-    broken, doubtful = tuple(faults(run, point)), tuple(doubts(run, point))
-    notes = (*_latency_notes(run, point), *_notes(run))
-    if is_rehearsal(run, point):
-        first = "rehearsal engine: numbers are made up, never a result"
-        return Judgement(Verdict.REHEARSAL, (first, *broken), notes)
-    if broken:
-        return Judgement(Verdict.INVALID, (*broken, *doubtful), notes)
-    gaps = (*_transfer_gaps(run, point), *_canary_gaps(run), *_accuracy_gaps(run))
-    if doubtful:
-        return Judgement(Verdict.SUSPECT, (*doubtful, *gaps), notes)
-    return Judgement(Verdict.UNPROVEN if gaps else Verdict.VALID, gaps, notes)
+class Judge:
+    """Judges the points of one run; what all of them share is looked at once."""
 
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.made_up = run.rehearsal or any(repeat.rehearsal for repeat in run.repeats)
+        self.faults = tuple(run_faults(run))
+        self.doubts = tuple(run_doubts(run))
+        self.gaps = (*_canary_gaps(run), *_accuracy_gaps(run))
+        self.notes = tuple(_notes(run))
 
-def is_rehearsal(run: Run, point: BenchPoint) -> bool:
-    """True as soon as any record says so."""
-    said = (run.rehearsal, point.rehearsal, point.engine == "rehearsal")
-    return any(said) or any(repeat.rehearsal for repeat in run.repeats)
+    def point(self, point: BenchPoint, limit: Bottleneck) -> Judgement:
+        """The verdict on one point, of which `limit` says what held it back."""
+        run = self.run
+        broken = (*point_faults(run, point), *self.faults)
+        doubtful = (*point_doubts(run, point), *outside_doubts(limit), *self.doubts)
+        notes = (*_latency_notes(run, point), *self.notes)
+        if self.made_up or point.rehearsal or point.engine == "rehearsal":
+            first = "rehearsal engine: numbers are made up, never a result"
+            return Judgement(Verdict.REHEARSAL, (first, *broken), notes)
+        if broken:
+            return Judgement(Verdict.INVALID, (*broken, *doubtful), notes)
+        gaps = (*_transfer_gaps(run, point), *self.gaps)
+        if doubtful:
+            return Judgement(Verdict.SUSPECT, (*doubtful, *gaps), notes)
+        return Judgement(Verdict.UNPROVEN if gaps else Verdict.VALID, gaps, notes)
 
 
 def _canary_gaps(run: Run) -> Iterator[str]:

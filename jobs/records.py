@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -267,65 +268,116 @@ def from_json(kind: type[R], data: Any, where: str = "record") -> R:
     """
     if not isinstance(data, dict):
         raise RecordError(f"{where}: expected a JSON object, found {type(data).__name__}")
-    values: dict[str, Any] = {}
-    for part in _fields(typing.cast(Any, kind)):
-        if part.name not in data:
-            if part.required:
-                raise RecordError(f"{where}: field {part.name!r} is missing")
-            continue
-        value = data[part.name]
-        if type(value) not in part.plain:
-            value = _value(part.hint, value, f"{where}: {part.name}")
-        values[part.name] = value
-    return kind(**values)
+    form = (kind, tuple(data), tuple(map(type, data.values())))
+    nested = _FORMS.get(form)
+    if nested is not None:
+        values = dict(data)
+        for name, read in nested:
+            values[name] = read(data[name], where, name)
+        known = kind.__new__(kind)
+        vars(known).update(values)
+        return known
+    values = {}
+    for name, needed, read in _readers(typing.cast(Any, kind)):
+        if name in data:
+            values[name] = read(data[name], where, name)
+        elif needed:
+            raise RecordError(f"{where}: field {name!r} is missing")
+    record = kind(**values)
+    _remember(form, values)
+    return record
 
 
-class _Field(typing.NamedTuple):
-    """A field of a record; values of exactly the types in `plain` need no further look."""
-
-    name: str
-    required: bool
-    hint: Any
-    plain: frozenset[type]
+Read = Callable[[Any, str, str], Any]
+"""A value checked against a field's type: (value, where, the field's name)."""
 
 
-PLAIN = frozenset({str, int, float, bool})
+_FORMS: dict[tuple[Any, ...], list[tuple[str, Read]]] = {}
+"""Names and types of whole records that were read and needed no conversion, with those of their
+fields that hold other records: most records of a run look alike, and the second of a kind need not
+be looked at field by field."""
+MOST_FORMS = 1000
+
+
+def _remember(form: tuple[Any, ...], values: dict[str, Any]) -> None:
+    kind, names, found = form
+    fields = {name for name, _, _ in _readers(kind)}
+    whole = values.keys() == set(names) == fields and not hasattr(kind, "__post_init__")
+    if (
+        whole
+        and len(_FORMS) < MOST_FORMS
+        and all(type(values[n]) is t for n, t in zip(names, found, strict=True) if t is not dict)
+    ):
+        _FORMS[form] = [(n, r) for n, _, r in _readers(kind) if _holds(values[n])]
+
+
+def _holds(value: Any) -> bool:
+    """Whether the value was built from parts that must be read one by one."""
+    return dataclasses.is_dataclass(value) or isinstance(value, list)
 
 
 @functools.cache
-def _fields(kind: Any) -> tuple[_Field, ...]:
-    hints, nothing = typing.get_type_hints(kind), dataclasses.MISSING
-    found = []
-    for item in dataclasses.fields(kind):
-        hint = hints[item.name]
-        options = set(typing.get_args(hint)) if isinstance(hint, types.UnionType) else {hint}
-        named = options - {type(None)}
-        plain = frozenset(options) if len(named) == 1 and named <= PLAIN else frozenset()
-        required = item.default is nothing and item.default_factory is nothing
-        found.append(_Field(item.name, required, hint, plain))
-    return tuple(found)
+def _readers(kind: Any) -> tuple[tuple[str, bool, Read], ...]:
+    """Each field's name, whether it is needed, and how it is read; worked out once a type."""
+    hints = typing.get_type_hints(kind)
+    none = dataclasses.MISSING
+    return tuple(
+        (
+            each.name,
+            each.default is none and each.default_factory is none,
+            _reader(hints[each.name]),
+        )
+        for each in dataclasses.fields(kind)
+    )
 
 
-def _value(hint: Any, value: Any, where: str) -> Any:
-    """`value` checked against a field's type, nested records built."""
+def _reader(hint: Any) -> Read:
+    """How a value of this type is read, nested records built."""
     origin = typing.get_origin(hint)
     if origin is types.UnionType:
-        options = typing.get_args(hint)
-        if value is None and type(None) in options:
-            return None
-        return _value(next(o for o in options if o is not type(None)), value, where)
+        (inner,) = (option for option in typing.get_args(hint) if option is not type(None))
+        read_inner = _reader(inner)
+        return lambda value, where, name: None if value is None else read_inner(value, where, name)
     if dataclasses.is_dataclass(hint):
-        return from_json(typing.cast(Any, hint), value, where)
+        nested = typing.cast(Any, hint)
+        return lambda value, where, name: _nested(nested, value, where, name)
     if hint is Any:
-        return value
-    if origin is list and isinstance(value, list):
+        return _anything
+    if origin is list:
         (item,) = typing.get_args(hint)
-        if item in PLAIN and all(type(entry) is item for entry in value):
-            return value
-        return [_value(item, entry, f"{where}[{place}]") for place, entry in enumerate(value)]
-    wanted = origin or hint
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, wanted) or (wanted in (int, float) and isinstance(value, bool)):
-        raise RecordError(f"{where}: expected {wanted.__name__}, found {value!r}")
+        return _list_reader(_reader(item))
+    return _plain_reader(origin or hint)
+
+
+def _anything(value: Any, _where: str, _name: str) -> Any:
     return value
+
+
+def _nested(kind: Any, value: Any, where: str, name: str) -> Any:
+    """A record within a record; what is wrong with it is told with the field's name."""
+    try:
+        return from_json(kind, value, "")
+    except RecordError as error:
+        raise RecordError(f"{where}: {name}{error}") from None
+
+
+def _list_reader(read_item: Read) -> Read:
+    def read(value: Any, where: str, name: str) -> Any:
+        if not isinstance(value, list):
+            raise RecordError(f"{where}: {name}: expected list, found {value!r}")
+        return [read_item(entry, where, f"{name}[{place}]") for place, entry in enumerate(value)]
+
+    return read
+
+
+def _plain_reader(wanted: Any) -> Read:
+    def read(value: Any, where: str, name: str) -> Any:
+        if type(value) is wanted:
+            return value
+        if wanted is float and type(value) is int:
+            return float(value)
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise RecordError(f"{where}: {name}: expected {wanted.__name__}, found {value!r}")
+        return value
+
+    return read
