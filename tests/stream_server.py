@@ -112,5 +112,5 @@ async def sent_all(wanted: Load, prompts: PromptFile, requests: int) -> Streams:
 def written(streams: Streams, folder: Path) -> Measured:
     """The streams' records as the client reads them back."""
     path = folder / "0.npz"
-    streams.log.write(path, lags=np.zeros(1, np.float32), load=np.zeros(4))
+    streams.log.write(path, lags=np.zeros(1, np.float32), load=np.zeros(5))
     return read_all([path])

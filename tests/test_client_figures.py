@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,13 @@ from jobs.clients.request_table import write_requests
 from jobs.clients.schedule import arrivals
 from jobs.clients.tickets import draw, make_tickets
 from jobs.clients.vllm_json import vllm_result
+from jobs.errors import JobError
 from jobs.prompts.drawing import Requests
 from jobs.prompts.pieces import Pieces
 from jobs.prompts.reader import PromptFile, write_prompt_file
 from tests.stream_server import load, prompt_file
 
-PROMPT_TOKENS = np.array([100, 200, 300, 400])
+PROMPT_TOKENS = np.arange(100, 1100, 100)
 
 Row = tuple[int, float, list[float], list[int], int, str]
 ROWS: list[Row] = [
@@ -62,7 +65,7 @@ def measured(folder: Path, *parts: list[Row]) -> Measured:
     for number, rows in enumerate(parts):
         outs.append(folder / f"{number}.npz")
         lags = np.array([0.001, 0.002], np.float32) * (number + 1)
-        own = np.array([0.25 + number / 10, 0.5, 3, 9.5])
+        own = np.array([0.25 + number / 10, 0.5, 3, 9.5, 1.5])
         log_of(rows).write(outs[-1], lags=lags, load=own)
     return read_all(outs)
 
@@ -110,7 +113,7 @@ def test_what_was_not_measured_is_none_and_never_zero(tmp_path: Path) -> None:
 
 
 def test_percentiles_are_interpolated_as_numpy_does(tmp_path: Path) -> None:
-    rows: list[Row] = [(0, 0.0, [float(i)], [], 1, "") for i in range(1, 11)]
+    rows: list[Row] = [(i, 0.0, [i + 1.0], [], 1, "") for i in range(10)]
     got = figures(measured(tmp_path, rows), PROMPT_TOKENS, Limits())
     assert got["p99_ttft_ms"] == pytest.approx(9910)
     assert got["median_ttft_ms"] == pytest.approx(5500)
@@ -167,6 +170,7 @@ def test_the_clients_own_load_is_that_of_its_busiest_process(tmp_path: Path) -> 
     assert got["client_cpu_share"] == pytest.approx(0.35)
     assert got["client_loop_lag_max_ms"] == pytest.approx(4)
     assert got["client_loop_lag_p99_ms"] == pytest.approx(np.percentile([1, 2, 2, 4], 99))
+    assert got["client_cpu_s"] == pytest.approx(3.0)
     assert got["ttft_client_added_p99_ms"] is None
     assert OwnLoad().share == 0
 
@@ -187,9 +191,40 @@ def test_tickets_are_drawn_once_and_in_order() -> None:
     assert [draw(descriptor) for _ in range(4)] == [0, 1, 2, None]
 
 
+DRAW_ALL = """
+import sys
+from jobs.clients.tickets import draw
+sys.stdin.read()
+numbers = iter(lambda: draw(int(sys.argv[1])), None)
+print(*numbers)
+"""
+
+
+def test_processes_that_draw_at_the_same_time_never_get_the_same_ticket() -> None:
+    count = 60_000
+    descriptor = make_tickets(count)
+    command = [sys.executable, "-c", DRAW_ALL, str(descriptor)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    drawers = [subprocess.Popen(command, pass_fds=(descriptor,), **pipes) for _ in range(4)]
+    for drawer in drawers:
+        assert drawer.stdin
+        drawer.stdin.close()
+    drawn: list[str] = []
+    for drawer in drawers:
+        assert drawer.stdout
+        drawn += drawer.stdout.read().split()
+        assert drawer.wait(20) == 0
+    assert sorted(map(int, drawn)) == list(range(count))
+
+
+def test_a_request_that_was_sent_twice_is_no_measurement(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="sent some request twice"):
+        measured(tmp_path, ROWS[:2], ROWS[1:])
+
+
 @pytest.mark.parametrize(
     ("asked", "concurrency", "cores", "processes"),
-    [(0, 64, 72, 1), (0, 5120, 72, 8), (0, 5120, 2, 1), (3, 5120, 2, 3), (9, 4, 72, 4)],
+    [(0, 64, 72, 1), (0, 5120, 72, 4), (0, 5120, 2, 1), (3, 5120, 2, 3), (9, 4, 72, 4)],
 )
 def test_streams_are_spread_over_as_many_processes_as_they_need(
     asked: int, concurrency: int, cores: int, processes: int

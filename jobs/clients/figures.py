@@ -186,6 +186,7 @@ def own_load(measured: Measured) -> dict[str, float | int | None]:
         "client_processes": len(measured.shares),
         "client_cpu_share": max(measured.shares),
         "client_cpu_peak_share": max(measured.peak_shares),
+        "client_cpu_s": sum(measured.cpu_s),
         "client_loop_lag_p99_ms": float(np.percentile(lags, 99)) if len(lags) else None,
         "client_loop_lag_max_ms": float(lags.max()) if len(lags) else None,
         "client_backlog_max": max(measured.backlogs),

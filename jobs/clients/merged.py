@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jobs.clients.request_log import REAL, WHOLE
+from jobs.errors import JobError
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,6 +38,7 @@ class Measured:
     shares: tuple[float, ...]
     peak_shares: tuple[float, ...]
     backlogs: tuple[int, ...]
+    cpu_s: tuple[float, ...]
     begun_s: float
     """The moment at which all processes began."""
 
@@ -52,12 +54,14 @@ class Measured:
 
 
 def read_all(outs: Sequence[Path]) -> Measured:
-    """What the processes wrote."""
+    """What the processes wrote; JobError when they did not share the requests out."""
     parts = [dict(np.load(path, allow_pickle=False)) for path in outs]
     kinds = _same_codes(parts)
     columns = {name: np.concatenate([p[name] for p in parts]) for name in (*WHOLE, *REAL)}
     process = np.concatenate([np.full(len(p["index"]), n, np.int16) for n, p in enumerate(parts)])
     order = np.argsort(columns["index"], kind="stable")
+    if len(np.unique(columns["index"])) != len(order):
+        raise JobError("the client's processes sent some request twice: its figures are not kept")
     chunk_us, chunk_starts = _reordered(parts, "chunk_us", columns["chunks"], order)
     chunk_tokens, token_starts = _reordered(parts, "chunk_tokens", columns["counted"], order)
     return Measured(
@@ -73,6 +77,7 @@ def read_all(outs: Sequence[Path]) -> Measured:
         shares=tuple(float(p["load"][0]) for p in parts),
         peak_shares=tuple(float(p["load"][1]) for p in parts),
         backlogs=tuple(int(p["load"][2]) for p in parts),
+        cpu_s=tuple(float(p["load"][4]) for p in parts),
         begun_s=min(float(p["load"][3]) for p in parts),
     )
 

@@ -17,23 +17,19 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jobs.clients.arguments import load_from, parse_arguments
 from jobs.clients.bodies import Bodies
-from jobs.clients.conversations import turns_of
 from jobs.clients.figures import Limits, figures, own_load
 from jobs.clients.gate import POLL_S, Gate, GateStopError
 from jobs.clients.load import Load
-from jobs.clients.merged import Measured, read_all
-from jobs.clients.processes import ProcessLostError, crew, process_count
+from jobs.clients.measuring import Outcome, measure
+from jobs.clients.processes import ProcessLostError, process_count
 from jobs.clients.request_table import write_requests
 from jobs.clients.vllm_json import vllm_result
 from jobs.errors import JobError
-from jobs.progress import progress_told
 from jobs.prompts.errors import PromptError
 from jobs.prompts.pieces import id_pieces
 from jobs.prompts.random_source import random_requests
@@ -48,15 +44,6 @@ EXIT_STOPPED = 3
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a measurement left, and how its warm-up went."""
-
-    measured: Measured
-    warmup: list[dict[str, Any]]
-    date: str
-
-
 def make_prompts(given: argparse.Namespace, path: Path) -> None:
     """A prompt file of random token ids, for use without a prompt file."""
     spec = Spec(
@@ -69,31 +56,6 @@ def make_prompts(given: argparse.Namespace, path: Path) -> None:
     spec.check()
     pieces = id_pieces(given.vocab_size)
     write_prompt_file(path, random_requests(spec, pieces), pieces, {"source": "random"})
-
-
-async def measure(
-    load: Load, prompts: PromptFile, processes: int, gate: Gate | None = None
-) -> Outcome:
-    """Ready, held at the gate, warm-up, measurement. ProcessLostError, GateStopError."""
-    jobs = [len(turns_of(prompts, part)) for part in _parts(prompts)]
-    tell = gate.progress if gate else None
-    with tempfile.TemporaryDirectory(prefix="native-") as folder:
-        async with crew(load, (jobs[0], jobs[1]), processes, Path(folder)) as workers:
-            await workers.ready()
-            if gate is not None:
-                gate.say_ready()
-                await gate.wait_for_go()
-            await workers.connect()
-            with progress_told(tell, "warm-up", prompts.warmup, workers.so_far):
-                warmup = await workers.warm_up() if prompts.warmup else []
-            date = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-            with progress_told(tell, "measured", prompts.count, workers.so_far):
-                await workers.measure()
-        return Outcome(read_all(workers.outs), warmup, date)
-
-
-def _parts(prompts: PromptFile) -> tuple[range, range]:
-    return range(prompts.warmup), range(prompts.warmup, len(prompts))
 
 
 def result(load: Load, prompts: PromptFile, outcome: Outcome, limits: Limits) -> dict[str, Any]:

@@ -21,6 +21,7 @@ class OwnLoad:
         self.lags: array[float] = array("f")
         self.peak_share = 0.0
         self.share = 0.0
+        self.cpu_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
@@ -51,5 +52,6 @@ class OwnLoad:
         if self._timer is not None:
             self._timer.cancel()
         wall = now - self._begun
-        self.share = (time.process_time() - self._cpu) / wall if wall > 0 else 0.0
+        self.cpu_s = time.process_time() - self._cpu
+        self.share = self.cpu_s / wall if wall > 0 else 0.0
         self.peak_share = max(self.peak_share, self.share)

@@ -26,7 +26,7 @@ from jobs.clients.load import Load, load_text
 from jobs.clients.tickets import make_tickets
 from jobs.clients.worker import SLOT, Orders
 
-STREAMS_PER_PROCESS = 640
+STREAMS_PER_PROCESS = 1280
 REQUESTS_PER_S_PER_PROCESS = 250.0
 MOST_PROCESSES = 32
 START_AHEAD_S = 0.2
@@ -40,7 +40,7 @@ class ProcessLostError(RuntimeError):
 def process_count(asked: int, load: Load, cores: int) -> int:
     """How many processes send `load`: `asked`, or (0) by the rule of docs/load-client.md.
 
-    One process for every 640 streams (or 250 requests/s, where the streams are not limited), at
+    One process for every 1,280 streams (or 250 requests/s, where the streams are not limited), at
     most every second usable core, at most 32; never more than streams.
     """
     limit = load.concurrency or math.inf

@@ -117,7 +117,7 @@ class Worker:
         streams.log.write(
             Path(self.orders.out),
             lags=np.asarray(own.lags, np.float32),
-            load=np.array([own.share, own.peak_share, streams.backlog_max, at]),
+            load=np.array([own.share, own.peak_share, streams.backlog_max, at, own.cpu_s]),
         )
 
     def _due(self, jobs: Sequence[Job]) -> np.ndarray | None:

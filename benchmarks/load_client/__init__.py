@@ -1,0 +1,1 @@
+"""Peers, servers and costs shared by the measurements of the load client."""
