@@ -50,12 +50,13 @@ class Cost:
         return self.cpu_s / (self.completed + self.failed) * 1000
 
 
-def native(url: str, path: Path, concurrency: int, processes: int, timeout_s: float = 300) -> Cost:
+def native(url: str, path: Path, concurrency: int, processes: int, model: str = "fake") -> Cost:
     """The native client with so many processes."""
+    timeout_s = 300.0
     prompts = PromptFile.open(path)
     load = Load(
         base_url=url,
-        model="fake",
+        model=model,
         prompts=str(path),
         concurrency=concurrency,
         timeout_s=timeout_s,
@@ -96,9 +97,9 @@ def other(name: str, python: Path, script: str, *words: str) -> Cost:
     return Cost(client=name, rss_mb=rss[0], **told, **arrays)
 
 
-def vllm_bench(python: Path, url: str, path: Path, concurrency: int) -> Cost:
+def vllm_bench(python: Path, url: str, path: Path, concurrency: int, model: str = "fake") -> Cost:
     """`vllm bench serve`'s own benchmark() with the same prompts."""
-    return other("vllm bench", python, "vllm_bench.py", url, str(path), str(concurrency))
+    return other("vllm bench", python, "vllm_bench.py", url, str(path), str(concurrency), model)
 
 
 def vllm_function(file: Path, url: str, path: Path, concurrency: int) -> Cost:

@@ -1,4 +1,4 @@
-"""`vllm bench serve`'s benchmark() over a prompt file: python vllm_bench.py URL PROMPTS CONCURRENCY
+"""`vllm bench serve`'s benchmark() over a prompt file: vllm_bench.py URL PROMPTS CONCURRENCY MODEL
 
 Run by the engine's Python. Its imports and data set are not in the CPU seconds.
 """
@@ -18,7 +18,7 @@ from vllm.benchmarks import serve
 from jobs.prompts.reader import PromptFile
 
 
-def main(url: str, path: str, concurrency: int) -> None:
+def main(url: str, path: str, concurrency: int, model: str) -> None:
     """One run."""
     raise_files()
     prompts = PromptFile.open(Path(path))
@@ -32,12 +32,16 @@ def main(url: str, path: str, concurrency: int) -> None:
     ]
     given = {
         **{"task_type": serve.TaskType.GENERATION, "endpoint_type": "vllm", "tokenizer": None},
-        **{"api_url": f"{url}/v1/completions", "base_url": url, "model_id": "fake"},
-        **{"model_name": "fake", "input_requests": asked, "logprobs": None, "profile": False},
+        **{"api_url": f"{url}/v1/completions", "base_url": url, "model_id": model},
+        **{"model_name": model, "input_requests": asked, "logprobs": None, "profile": False},
         **{"request_rate": float("inf"), "burstiness": 1.0, "disable_tqdm": True},
         **{"num_warmups": 0, "selected_percentile_metrics": ["e2el"], "lora_modules": None},
         **{"selected_percentiles": [99.0], "ignore_eos": True, "goodput_config_dict": {}},
-        **{"max_concurrency": concurrency, "extra_headers": None, "extra_body": {}},
+        **{
+            "max_concurrency": concurrency,
+            "extra_headers": None,
+            "extra_body": {"temperature": 0.0},
+        },
         **{"ready_check_timeout_sec": 0},
     }
     cpu, wall = time.process_time(), time.monotonic()
@@ -50,4 +54,4 @@ def main(url: str, path: str, concurrency: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
