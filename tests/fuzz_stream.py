@@ -13,12 +13,14 @@ Two properties, over answers that are cut anywhere:
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from jobs.clients.answer import Answer
 from jobs.clients.connection import Connection, Exchange
@@ -26,16 +28,10 @@ from jobs.clients.failure import Failure
 
 LINE_ENDS = ("\n", "\r\n", "\r")
 EXTRAS = (": ping", "event: message", "id: 7", "retry: 10", "unknown", ":", "data-not: x")
-FOREIGN = (
-    b"\r\n",
-    b"0\r\n\r\n",
-    b"data: ",
-    b"\x00",
-    b"\xff\xfe",
-    b"HTTP/1.1 200 OK\r\n",
-    b"[DONE]",
+FOREIGN: tuple[bytes, ...] = (
+    *(b"\r\n", b"0\r\n\r\n", b"data: ", b"\x00", b"\xff\xfe", b"HTTP/1.1 200 OK\r\n", b"[DONE]"),
+    *(b'data: {"error":"x"}\n\n', b"data: [DONE]\n\n", b"\n\n", b"5\r\nhello\r\n", b"{" * 50),
 )
-FOREIGN += (b'data: {"error":"x"}\n\n', b"data: [DONE]\n\n", b"\n\n", b"5\r\nhello\r\n", b"{" * 50)
 
 
 class Wire:
@@ -97,10 +93,11 @@ def answer_events(random: Random, wanted: int) -> list[str]:
         many = random.randint(1, left)
         left -= many
         text = random.choice(["a", "", "\u2028", '"\\', "é😀", "data: x", "x" * 300])
-        choice = random.choice([{"text": text}, {"delta": {"content": text}}])
-        body = {"choices": [{"index": 0, **choice, "finish_reason": None if left else "length"}]}
+        choice: dict[str, Any] = random.choice([{"text": text}, {"delta": {"content": text}}])
+        choice["finish_reason"] = None if left else "length"
+        body: dict[str, Any] = {"choices": [choice]}
         if usage_everywhere:
-            body["usage"] = {"prompt_tokens": 1, "completion_tokens": wanted - left}  # type: ignore[assignment]
+            body["usage"] = {"prompt_tokens": 1, "completion_tokens": wanted - left}
         events.append(json.dumps(body, ensure_ascii=random.random() < 0.5))
     usage = {"prompt_tokens": 1, "completion_tokens": wanted}
     return [*events, json.dumps({"choices": [], "usage": usage}), "[DONE]"]
@@ -133,7 +130,7 @@ def response(random: Random, body: bytes) -> bytes:
 def cut(random: Random, data: bytes, count: int) -> list[bytes]:
     """The data in at most so many pieces."""
     places = sorted({0, len(data), *(random.randint(0, len(data)) for _ in range(count - 1))})
-    return [data[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(places)]
 
 
 def damaged(random: Random, data: bytes) -> bytes:

@@ -17,7 +17,7 @@ from jobs.clients.bodies import Bodies
 from jobs.clients.connection import Exchange
 from jobs.clients.conversations import turns_of
 from jobs.clients.failure import failure
-from jobs.clients.figures import Limits, figures, own_load
+from jobs.clients.figures import Limits, figures, own_load, window
 from jobs.clients.load import Load, load_from_text, load_text
 from jobs.clients.merged import Measured, read_all
 from jobs.clients.own_load import OwnLoad
@@ -175,6 +175,14 @@ def test_the_clients_own_load_is_that_of_its_busiest_process(tmp_path: Path) -> 
     assert OwnLoad().share == 0
 
 
+def test_the_window_tells_the_first_wave_and_answers_that_fell_short(tmp_path: Path) -> None:
+    asked = np.array([3, 9, 3, 1])
+    got = window(measured(tmp_path, ROWS), asked, concurrency=2)
+    assert (got["peak_concurrency"], got["short_outputs"], got["queue_mean_ms"]) == (1, 1, 0)
+    assert got["first_wave_ttft_ms"] == pytest.approx(200)
+    assert got["later_ttft_ms"] == pytest.approx(200)
+
+
 def test_the_offered_rate_is_exact_and_burstiness_spreads_the_gaps() -> None:
     due = arrivals(1000, 50.0, 1.0, seed=3)
     assert due[-1] == pytest.approx(1000 / 50)
@@ -204,8 +212,16 @@ def test_processes_that_draw_at_the_same_time_never_get_the_same_ticket() -> Non
     count = 60_000
     descriptor = make_tickets(count)
     command = [sys.executable, "-c", DRAW_ALL, str(descriptor)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    drawers = [subprocess.Popen(command, pass_fds=(descriptor,), **pipes) for _ in range(4)]
+    drawers = [
+        subprocess.Popen(
+            command,
+            pass_fds=(descriptor,),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
     for drawer in drawers:
         assert drawer.stdin
         drawer.stdin.close()

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jobs.clients.merged import Floats, Measured
+from jobs.window import window_facts
 
 PERCENTILES = (90, 99)
 TOKENS_PER_CHUNK_OF_ITL = 1.1
@@ -173,6 +174,21 @@ def latency(name: str, seconds: Floats | None) -> dict[str, float | None]:
     median, *rest = (np.percentile(seconds, [50, *PERCENTILES]) * 1e3).tolist()
     numbers = [float(seconds.mean() * 1e3), median, float(seconds.std() * 1e3), *rest]
     return {f"{key}_{name}_ms": number for key, number in zip(keys, numbers, strict=True)}
+
+
+def window(
+    measured: Measured, asked_tokens: npt.NDArray[Any], concurrency: int
+) -> dict[str, float | int | None]:
+    """The point seen from inside (jobs/window.py); `asked_tokens` by request number."""
+    good, columns = measured.good, measured.columns
+    sent = columns["sent_s"][good]
+    ttft, e2el = columns["first_s"][good] - sent, columns["last_s"][good] - sent
+    facts = window_facts(sent.tolist(), ttft.tolist(), e2el.tolist(), concurrency or len(good))
+    waits = (columns["sent_s"] - columns["due_s"]).clip(min=0)
+    facts["queue_mean_ms"] = float(waits.mean() * 1e3) if len(waits) else None
+    short = columns["output_tokens"] < asked_tokens[columns["index"]]
+    facts["short_outputs"] = int((short & good).sum())
+    return facts
 
 
 def own_load(measured: Measured) -> dict[str, float | int | None]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from jobs.clients.arguments import load_from, parse_arguments
 from jobs.clients.bodies import Bodies
-from jobs.clients.figures import Limits, figures, own_load
+from jobs.clients.figures import Limits, figures, own_load, window
 from jobs.clients.gate import POLL_S, Gate, GateStopError
 from jobs.clients.load import Load
 from jobs.clients.measuring import Outcome, measure
@@ -76,6 +76,7 @@ def result(load: Load, prompts: PromptFile, outcome: Outcome, limits: Limits) ->
         "warmup_requests": prompts.warmup,
         "warmup_failed": sum(said["failed"] for said in outcome.warmup),
         "warmup_errors": warmup_errors,
+        "window": window(outcome.measured, prompts.output_tokens, load.concurrency),
         "load": own_load(outcome.measured),
     }
 
