@@ -10,12 +10,13 @@ import gc
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from analysis.errors import AnalysisError, BrokenFileError
 from analysis.run import Run, parse_run
+from analysis.safetext import printable
 from jobs.record_checks import check_point, check_repeat
 from jobs.record_files import read_object, read_record
 from jobs.records import AccuracyRepeat, BenchPoint, Outcome
@@ -36,6 +37,11 @@ class Loaded:
     runs: list[Run] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     lost_records: int = 0
+
+    def only(self, run_ids: set[str]) -> Loaded:
+        """The runs of those ids alone, and all warnings."""
+        kept = [run for run in self.runs if printable(run.run_id) in run_ids]
+        return replace(self, runs=kept)
 
     def lose(self, error: BrokenFileError) -> None:
         """Note a record that cannot be used."""

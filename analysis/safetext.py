@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from jobs.plain_text import printable
 
-__all__ = ["csv_cell", "markdown_cell", "printable", "shorten"]
+__all__ = ["csv_cell", "latex_cell", "markdown_cell", "printable", "shorten"]
 
+LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$",
+    "#": r"\#", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}",
+}  # fmt: skip
 FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
@@ -26,3 +31,8 @@ def markdown_cell(text: str) -> str:
     """`text` as one cell of a markdown table: no cell ends early, no HTML starts."""
     text = text.replace("&", "&amp;").replace("<", "&lt;")
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("`", "\\`").replace("[", "\\[")
+
+
+def latex_cell(text: str) -> str:
+    """`text` such that LaTeX prints it: no command starts, no cell ends early."""
+    return "".join(LATEX.get(sign, sign) for sign in text)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.metrics import BY_NAME, METRICS, Metric
-from analysis.safetext import csv_cell, markdown_cell, shorten
+from analysis.safetext import csv_cell, latex_cell, markdown_cell, shorten
 from analysis.usable import usable
 
 WIDTH = 200
@@ -47,20 +47,39 @@ def find(name: str) -> Metric:
     )
 
 
-def sort(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Rows by a column: best first, ascending where neither side is better; missing last.
+def sort(frame: pd.DataFrame, words: str, columns: Sequence[Metric] = ()) -> pd.DataFrame:
+    """Rows by columns ("a,b:desc"), the first one first; missing last.
 
-    Where one side is better, rows that do not count come after those that do: the first row of a
-    best-of is never an INVALID one. Made-up rows rank among themselves.
+    Without asc or desc a column's better side comes first, and ascending where neither is. Where
+    the first column has a better side, rows that do not count come after those that do: the first
+    row of a best-of is never an INVALID one. Made-up rows rank among themselves. `columns` are
+    those of a frame that is not the table's.
     """
-    metric = find(name)
+    known = {metric.name: metric for metric in columns}
+    keys = [_sort_key(word.strip(), known) for word in words.split(",") if word.strip()]
+    if not keys:
+        raise AnalysisError("--sort: no name given; `python -m analysis columns` lists them")
     ordered = frame.sort_values(
-        name, ascending=metric.better != "higher", kind="stable", na_position="last"
+        [metric.name for metric, _ in keys],
+        ascending=[rising for _, rising in keys],
+        kind="stable",
+        na_position="last",
     )
-    if not metric.better:
+    first = keys[0][0]
+    if not first.better or "verdict" not in ordered:
         return ordered
-    counts = usable(ordered, rehearsal=True) & ordered[name].notna()
+    counts = usable(ordered, rehearsal=True) & ordered[first.name].notna()
     return pd.concat([ordered[counts], ordered[~counts]])
+
+
+def _sort_key(word: str, known: Mapping[str, Metric]) -> tuple[Metric, bool]:
+    name, _, way = word.partition(":")
+    if way not in ("", "asc", "desc"):
+        raise AnalysisError(f"--sort {word!r:.80}: after the colon allowed are asc and desc")
+    if known and name not in known:
+        raise AnalysisError(f"--sort: no column {name!r:.80} here; there are {', '.join(known)}")
+    metric = known.get(name) or find(name)
+    return metric, way == "asc" if way else metric.better != "higher"
 
 
 def text_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
@@ -91,6 +110,26 @@ def markdown_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
 def markdown_list(lines: str) -> str:
     """Plain lines as a markdown list."""
     return "".join(f"- {markdown_cell(line)}\n" for line in lines.splitlines())
+
+
+def latex_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
+    """A tabular for a paper, with booktabs' rules; missing is an en dash."""
+    body = zip(*(_cells(frame, metric) for metric in columns), strict=True)
+    rows = [
+        " & ".join("--" if cell == MISSING else latex_cell(cell) for cell in row) for row in body
+    ]
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{tabular}{" + "".join("l" if m.kind == "text" else "r" for m in columns) + "}",
+        r"\toprule",
+        " & ".join(latex_cell(m.label) for m in columns) + r" \\",
+        " & ".join(latex_cell(m.unit) for m in columns) + r" \\",
+        r"\midrule",
+        *(row + r" \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def csv_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
