@@ -50,7 +50,11 @@ class Sweep:
         return self.run_dir.gates / f"{point.name}.{word}"
 
     async def prepare(self) -> None:
-        """Starts all clients, in the order of the points; they wait at their gates."""
+        """Starts what makes the prompts, then all clients, in the order of the points: each reads
+        its prompts once they are there, and waits at its gate."""
+        if self.run.plan.prompts and self.planned():
+            step = self.run.plan.prompts
+            await self.supervisor.start(step, "prompts", may_end_well=True)
         for point in self.planned():
             for word in ("ready", "go", "stop", "progress"):
                 self.gate(point, word).unlink(missing_ok=True)

@@ -26,20 +26,23 @@ from jobs.run_file import read_run
 from jobs.run_spec import RunSpec
 from jobs.store import RunDir, write_json
 
-LOAD = ("concurrency", "num_prompts", "warmup_requests", "isl", "osl", "range", "client")
+LOAD = (
+    *("concurrency", "num_prompts", "warmup_requests", "isl", "osl", "range", "client"),
+    *("prompts", "goodput"),
+)
 PLACES = ("*/content.json", "*/*/content.json", "*/reused/*/content.json")
 FINE_CANARY = ("passed", "skipped", "void")
 FOLDER = "reused"
 
 
-def content_of(document: Mapping[str, Any], seen: dict[Any, Any] | None = None) -> dict[str, Any]:
+def content_of(document: Mapping[str, Any]) -> dict[str, Any]:
     """Hashes of a run.json document: deployment, every point by index, accuracy (or None)."""
     plan = document["plan"]
-    served = _sha(_anywhere(deployment_of(dict(document), seen), document))
+    served = _sha(_anywhere(deployment_of(dict(document)), document))
     version = (document.get("provenance") or {}).get("launcher_version")
     points = {
         str(point["index"]): _sha(
-            [served, version, {key: point[key] for key in LOAD}, point["seed"] - point["index"]]
+            [served, version, {key: point.get(key) for key in LOAD}, point["seed"] - point["index"]]
         )
         for point in plan["points"]
     }
@@ -141,11 +144,10 @@ def _whole(run_dir: RunDir, run: RunSpec, index: int) -> bool:
 def answer(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """For each document: its content, and where its points and accuracy were measured."""
     shelf = Shelf(Path(asked["results"])) if asked["search"] else None
-    found: list[dict[str, Any]] = []
-    seen: dict[Any, Any] = {}
+    found = []
     taken: dict[Path, set[int]] = {}
     for document in asked["documents"]:
-        content = content_of(document, seen)
+        content = content_of(document)
         points: dict[str, Any] = {}
         repeats = None
         for index, sha in content["points"].items() if shelf else ():

@@ -53,8 +53,7 @@ def _problems(run: RunSpec) -> list[str]:
 def _step_problems(plan: Plan) -> list[str]:
     found = []
     steps: list[Step] = [*plan.workers, *(point.step for point in plan.points)]
-    if plan.router:
-        steps.append(plan.router)
+    steps += [step for step in (plan.router, plan.prompts) if step]
     for step in steps:
         if not 0 <= step.node < plan.nodes:
             found.append(f"{step.name}: node {step.node} is not one of 0..{plan.nodes - 1}")

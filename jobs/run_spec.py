@@ -201,6 +201,8 @@ class Plan:
     router: Router | None
     base_url: str
     points: list[Point]
+    prompts: Step | None = None
+    """Makes all points' prompt files; None in runs of before there was such a step."""
     accuracy: AccuracyPlan | None
     canary: CanaryPlan
     budgets: Budgets

@@ -53,6 +53,8 @@ class Watched:
     about: str
     """Step, role and node, for messages."""
     should_live: bool = True
+    may_end_well: bool = False
+    """Whether ending with exit code 0 is right at any time; any other end is a failure."""
     ended: asyncio.Future[int] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -86,7 +88,7 @@ class Supervisor:
         self.death = death
         self.first_dead: tuple[Watched, int] | None = None
 
-    async def start(self, step: Step, role: str) -> Watched:
+    async def start(self, step: Step, role: str, may_end_well: bool = False) -> Watched:
         """Starts one step of the plan, its tokens filled in."""
         if not self._guarded:
             self._guarded = True
@@ -96,7 +98,7 @@ class Supervisor:
         running = await start(step.name, command, self.around.env, log)
         node = self.around.nodes[step.node]
         about = f"{step.name} ({role}) on node {node.name} ({node.address})"
-        watched = Watched(step, role, running, about)
+        watched = Watched(step, role, running, about, may_end_well=may_end_well)
         self._watched.append(watched)
         await self._guard.add(running.pid)
         text = f"{role} started on {node.name} ({node.address}), pid {running.pid}"
@@ -116,6 +118,8 @@ class Supervisor:
         while code and await self._started_again(watched, since):
             code = await watched.running.process.wait()
         watched.ended.set_result(code)
+        if code == 0 and watched.may_end_well:
+            watched.should_live = False
         if not watched.should_live and not has_group(watched.running.pid):
             # The number may come back as somebody else's: it is not ours to signal any more.
             self._watched.remove(watched)

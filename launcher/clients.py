@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from launcher.placement import address
 from launcher.plan import LaunchPlan, Point, client_of
+from launcher.prompts import OFFLINE, engine_python, prompts_path
 from launcher.schema import LaunchConfig
 from launcher.steps import Step, Surroundings
 
@@ -32,35 +33,28 @@ def client_step(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     return CLIENTS[point.client](point, plan, around)
 
 
-def _lengths(point: Point) -> list[str]:
-    inputs, outputs = point.input_range, point.output_range
-    argv = ["--input-range", str(inputs[0]), str(inputs[1])]
-    return [*argv, "--output-range", str(outputs[0]), str(outputs[1])]
-
-
 def _native(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     config = plan.config
     argv = [around.python, "-m", "jobs.clients.native", "--base-url", base_url(plan)]
     argv += ["--model", config.model.served_name, "--gate", GATE, "--name", point.name]
     argv += ["--result", f"{{run_dir}}/{result_path(point)}"]
-    argv += ["--concurrency", str(point.concurrency), "--num-prompts", str(point.num_prompts)]
-    argv += ["--warmup", str(point.warmup_requests), *_lengths(point)]
-    argv += ["--seed", str(point.seed), "--vocab-size", str(config.model.vocab_size)]
+    argv += ["--prompts", f"{{run_dir}}/{prompts_path(point)}"]
+    argv += ["--concurrency", str(point.concurrency), "--seed", str(point.seed)]
     argv += ["--timeout-s", str(point.request_timeout_s)]
+    if point.prompts.source == "multi_turn":
+        argv += ["--endpoint", "chat"]
+    for name in ("goodput_ttft_ms", "goodput_tpot_ms"):
+        if (limit := getattr(point, name)) is not None:
+            argv += [f"--{name.replace('_', '-')}", str(limit)]
     name = f"client-{point.name}"
     return Step(name=name, node=0, argv=tuple(argv), env=dict(around.env), contained=False)
 
 
 def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     config = plan.config
-    contained = config.cluster.container.kind != "none"
-    python = "python3"
-    if not contained and config.engine.env_dir:
-        python = f"{config.engine.env_dir}/bin/python"
-    argv = [python, f"{around.code_dir}/jobs/clients/vllm_bench.py"]
+    argv = [engine_python(config), "-m", "jobs.clients.vllm_bench"]
     argv += ["--gate", GATE, "--name", point.name]
-    argv += ["--prompts", f"{{run_dir}}/points/raw/{point.index}-{point.name}.prompts.jsonl"]
-    argv += [*_lengths(point), "--seed", str(point.seed), "--warmup", str(point.warmup_requests)]
+    argv += ["--prompts", f"{{run_dir}}/{prompts_path(point)}"]
     argv += ["--result", f"{{run_dir}}/{result_path(point)}", "--"]
     argv += ["--backend", "vllm", "--base-url", base_url(plan), "--endpoint", "/v1/completions"]
     argv += ["--model", config.model.served_name]
@@ -69,7 +63,10 @@ def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     argv += ["--max-concurrency", str(point.concurrency), "--seed", str(point.seed)]
     argv += ["--ignore-eos", "--temperature", "0", "--disable-tqdm"]
     argv += ["--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,99"]
-    env = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    for name, limit in (("ttft", point.goodput_ttft_ms), ("tpot", point.goodput_tpot_ms)):
+        if limit is not None:
+            argv += [*([] if "--goodput" in argv else ["--goodput"]), f"{name}:{limit}"]
+    env = dict(around.env) | OFFLINE | {"VLLM_NO_USAGE_STATS": "1"}
     return Step(name=f"client-{point.name}", node=0, argv=tuple(argv), env=env)
 
 

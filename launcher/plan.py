@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from launcher.flags import merge_layers
 from launcher.lengths import length_range
 from launcher.options.layers import flag_layers
-from launcher.schema import LaunchConfig
+from launcher.schema import LaunchConfig, WorkloadConfig
 
 ROLE_ORDER = ("prefill", "decode", "aggregated")
 
@@ -46,6 +46,24 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptPlan:
+    """What a point's prompts are, besides their number, lengths and seed (docs/prompts.md)."""
+
+    source: str = "random"
+    form: str = "auto"
+    """auto | text | ids."""
+    template: bool = False
+    verify: str = "auto"
+    prefix_tokens: int = 0
+    prefix_groups: int = 1
+    turns: int = 1
+    wait_s: float = 0.0
+    trace_path: str = ""
+    trace_speed: float = 1.0
+    trace_block_tokens: int = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One benchmark point; token ranges are inclusive [low, high] per request."""
 
@@ -65,6 +83,9 @@ class Point:
     """Its own: workload.seed + index."""
     client: str
     request_timeout_s: float
+    prompts: PromptPlan = PromptPlan()
+    goodput_ttft_ms: float | None = None
+    goodput_tpot_ms: float | None = None
     workload: str = ""
     """Label of the workload, where the run has points of several."""
 
@@ -73,7 +94,8 @@ class Point:
         return (
             *(self.concurrency, self.num_prompts, self.warmup_requests, self.isl, self.osl),
             *(self.range_definition, self.range_ratio, self.input_range, self.output_range),
-            *(self.client, self.request_timeout_s, self.seed - self.index),
+            *(self.client, self.request_timeout_s, self.seed - self.index, self.prompts),
+            *(self.goodput_ttft_ms, self.goodput_tpot_ms),
         )
 
 
@@ -143,10 +165,35 @@ def client_of(config: LaunchConfig) -> str:
     return config.workload.client or config.engine.client
 
 
+def prompt_plan(load: WorkloadConfig) -> PromptPlan:
+    """The part of the workload that its source uses."""
+    plan = PromptPlan(
+        source=load.source,
+        form=load.prompt_form,
+        template=load.chat_template,
+        verify=load.verify_prompts,
+    )
+    if load.source == "shared_prefix":
+        prefix = load.shared_prefix
+        return replace(plan, prefix_tokens=prefix.tokens, prefix_groups=prefix.groups)
+    if load.source == "multi_turn":
+        return replace(plan, turns=load.multi_turn.turns, wait_s=load.multi_turn.wait_s)
+    if load.source == "trace":
+        trace = load.trace
+        return replace(
+            plan,
+            trace_path=trace.path or "",
+            trace_speed=trace.speed,
+            trace_block_tokens=trace.block_tokens,
+        )
+    return plan
+
+
 def _points(config: LaunchConfig) -> tuple[Point, ...]:
     load = config.workload
     inputs = length_range(load.range_definition, load.range_ratio, load.isl)
     outputs = length_range(load.range_definition, load.range_ratio, load.osl)
+    prompts = prompt_plan(load)
     return tuple(
         Point(
             index=index,
@@ -163,6 +210,9 @@ def _points(config: LaunchConfig) -> tuple[Point, ...]:
             seed=load.seed + index,
             client=client_of(config),
             request_timeout_s=load.request_timeout_s,
+            prompts=prompts,
+            goodput_ttft_ms=load.goodput.ttft_ms,
+            goodput_tpot_ms=load.goodput.tpot_ms,
         )
         for index, concurrency in enumerate(load.concurrency)
     )

@@ -20,6 +20,7 @@ SHOWN = (
         "segment",
         "workers",
         "router",
+        "prompts",
         "points",
         "accuracy",
         "canary",
@@ -69,6 +70,7 @@ def _lines(document: dict[str, Any], capacity: Capacity | None) -> Iterator[str]
     for worker in document["workers"]:
         yield from _step_lines(worker)
     yield from _step_lines(document["router"])
+    yield from _step_lines(document["prompts"])
     yield ""
     yield f"{len(document['points'])} points:"
     for point in document["points"]:

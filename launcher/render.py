@@ -12,6 +12,7 @@ from launcher.placement import Placement, WorkerProcess
 from launcher.plan import Endpoint, LaunchPlan, Point
 from launcher.ports import process_ports
 from launcher.preflight import preflight_document
+from launcher.prompts import prompts_mounts, prompts_order, prompts_step
 from launcher.router import router_step, worker_url
 from launcher.segment import segment_of
 from launcher.staging import stage_document, staged_mounts
@@ -49,6 +50,7 @@ def plan_document(plan: LaunchPlan, placement: Placement, around: Surroundings) 
             "listeners": [{"what": "metrics", "port": config.cluster.ports.router_metrics}],
         },
         "base_url": base_url(plan),
+        "prompts": _prompts_document(plan, around, mounts),
         "points": [_point_document(point, plan, around, mounts) for point in plan.points],
         "accuracy": accuracy_document(plan),
         "canary": canary_document(plan),
@@ -106,6 +108,18 @@ def _worker_document(
     }
 
 
+def _prompts_document(
+    plan: LaunchPlan, around: Surroundings, mounts: tuple[str, ...]
+) -> dict[str, Any]:
+    """The step that makes all prompts, and what it is to make."""
+    step = prompts_step(plan, around)
+    seen = tuple(dict.fromkeys((*mounts, *prompts_mounts(plan.config))))
+    return {
+        **step_document(step, plan.config.cluster, seen),
+        "order": prompts_order(plan),
+    }
+
+
 def _served_ranks(process: WorkerProcess) -> list[int]:
     """Global DP ranks that this process's HTTP address reaches, in header order."""
     if not process.serves_http:
@@ -135,6 +149,8 @@ def _point_document(
         },
         "seed": point.seed,
         "client": point.client,
+        "prompts": asdict(point.prompts),
+        "goodput": {"ttft_ms": point.goodput_ttft_ms, "tpot_ms": point.goodput_tpot_ms},
         "step": step_document(client_step(point, plan, around), plan.config.cluster, mounts),
         "result": result_path(point),
     }

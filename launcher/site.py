@@ -8,6 +8,7 @@ from pathlib import Path
 
 from launcher.engines import ENGINES
 from launcher.model_files import fact_problems
+from launcher.plan import build_plan
 from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
 
@@ -38,6 +39,8 @@ def settle_paths(config: LaunchConfig) -> None:
         config.engine.env_dir = _absolute(config.engine.env_dir)
     if config.accuracy.data_dir:
         config.accuracy.data_dir = _absolute(config.accuracy.data_dir)
+    if config.workload.trace.path:
+        config.workload.trace.path = _absolute(config.workload.trace.path)
 
 
 def _absolute(path: str) -> str:
@@ -53,6 +56,8 @@ def site_problems(config: LaunchConfig, around: Surroundings) -> Iterator[str]:
         yield from _engine(config)
     if config.accuracy.dataset == "gsm8k":
         yield from _questions(config)
+    if config.workload.source == "trace":
+        yield from _trace(config)
     yield from _router(config, around)
     if config.cluster.executor == "local" and not os.access(around.python, os.X_OK):
         yield (
@@ -63,6 +68,23 @@ def site_problems(config: LaunchConfig, around: Surroundings) -> Iterator[str]:
         yield (
             f"the launcher's checkout {around.code_dir} has no jobs/ folder: run the launcher from "
             "a whole checkout"
+        )
+
+
+def _trace(config: LaunchConfig) -> Iterator[str]:
+    """A trace with too few requests for the largest point, or none at all."""
+    path = config.workload.trace.path or ""
+    most = max((point.num_prompts for point in build_plan(config).points), default=0)
+    try:
+        with Path(path).open(encoding="utf-8") as stream:
+            requests = sum(1 for line in stream if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        yield f"workload.trace.path={path}: cannot be read: {error}"
+        return
+    if requests < most:
+        yield (
+            f"workload.trace.path={path}: has {requests} requests, and the largest point asks for "
+            f"{most}; lower workload.concurrency or workload.prompts_per_concurrency"
         )
 
 

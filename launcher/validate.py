@@ -28,6 +28,8 @@ from launcher.placement import Placement, place
 from launcher.plan import ROLE_ORDER, build_plan
 from launcher.port_rules import port_advice, port_problems
 from launcher.privacy import secret_settings
+from launcher.prompts import FORMS as PROMPT_FORMS
+from launcher.prompts import SOURCES, prompt_problems
 from launcher.schema import LaunchConfig
 from launcher.segment import segment_of
 from launcher.sizes import allocation, cpus, one_domain, sequences
@@ -110,6 +112,8 @@ def words(config: LaunchConfig) -> Iterator[str]:
     yield from choice("engine.kind", config.engine.kind, ENGINES)
     yield from choice("engine.device", config.engine.device, ("cuda", "cpu", "none"))
     yield from choice("engine.client / workload.client", client_name(config), CLIENTS)
+    yield from choice("workload.source", config.workload.source, SOURCES)
+    yield from choice("workload.prompt_form", config.workload.prompt_form, PROMPT_FORMS)
     yield from choice("workload.range_definition", config.workload.range_definition, DEFINITIONS)
     yield from choice(
         "accuracy.dataset", config.accuracy.dataset, ("gsm8k", "word_problems", "none")
@@ -332,10 +336,12 @@ def known_bad_warnings(config: LaunchConfig) -> Iterator[str]:
 FORM_RULES: tuple[Rule, ...] = (
     *(words, numbers, roles, load, site, time_limit, owned_options, env_booleans, sbatch_values),
     safe_text,
+    prompt_problems,
 )
 PLAN_RULES: tuple[Rule, ...] = (
     allocation,
     environment,
+    prompt_problems,
     secret_settings,
     engine_rules,
     derived_flags,

@@ -137,6 +137,19 @@ def test_a_failing_transfer_fails_the_run_with_the_answer_as_evidence(tmp_path: 
     assert outcome(run_dir)["phase"] == "canary"
 
 
+def test_prompts_that_cannot_be_made_end_the_run_with_their_reason(tmp_path: Path) -> None:
+    argv = [PYTHON, "-c", "import sys; sys.exit('tokenizer /t cannot be loaded')"]
+    document = pair_run(prompts=step("prompts", 0, argv))
+    run_dir = finish(tmp_path / "run", document, 1)
+    assert "tokenizer /t cannot be loaded" in outcome(run_dir)["cause"]
+
+
+def test_the_step_that_made_the_prompts_may_end_before_the_run(tmp_path: Path) -> None:
+    document = pair_run(prompts=step("prompts", 0, [PYTHON, "-c", "pass"]))
+    run_dir = finish(tmp_path / "run", document)
+    assert outcome(run_dir)["status"] == "completed"
+
+
 def test_an_aggregated_run_skips_the_canary(tmp_path: Path) -> None:
     document = pair_run(points=(2,))
     plan = document["plan"]

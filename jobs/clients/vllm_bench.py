@@ -1,10 +1,11 @@
 """`vllm bench serve` with prompts made beforehand and held at the gate.
 
-A script for the engine's own Python; it imports nothing of this package.
+For the engine's own Python: of this package it imports the prompts' reader only.
 
-    python vllm_bench.py --gate DIR --name c64 --prompts FILE
-        --input-range LO HI --output-range LO HI --seed S --warmup N --result FILE
+    python -m jobs.clients.vllm_bench --gate DIR --name c64 --prompts FILE --result FILE
         -- <arguments of vllm bench serve>
+
+The prompt file (docs/prompts.md) is waited for: whoever makes it renames it there whole.
 
 The arguments after -- go to vLLM's own parser and the measurement is vLLM's own; what is replaced
 is where its prompts come from (vllm.benchmarks.serve.get_samples), and its warm-up, which would
@@ -26,7 +27,6 @@ import json
 import logging
 import math
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -36,11 +36,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.prompts.reader import PromptFile, PromptFileError
+
 POLL_S = 0.05
 PROGRESS_S = 2.0
 EXIT_CANNOT = 2
 EXIT_STOPPED = 3
-PROMPTS_SCRIPT = Path(__file__).with_name("prompts.py")
 SERVE_MODULE = "vllm.benchmarks.serve"
 # Owned here: vLLM's parser gets these after the caller's words, so these win.
 OWNED = ("--dataset-name", "custom", "--num-warmups", "0", "--ready-check-timeout-sec", "0")
@@ -151,12 +152,7 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[
     add = parser.add_argument
     add("--gate", type=Path, required=True, help="folder of the .ready, .go and .stop files")
     add("--name", required=True, help="name of those files")
-    add("--prompts", type=Path, required=True, help="JSONL of prompts; made unless it is there")
-    add("--prompt-source", default="random", help="which maker of prompts.py draws them")
-    add("--input-range", type=int, nargs=2, required=True, metavar=("LO", "HI"))
-    add("--output-range", type=int, nargs=2, required=True, metavar=("LO", "HI"))
-    add("--seed", type=int, default=0)
-    add("--warmup", type=int, default=0, help="requests sent before, with prompts of their own")
+    add("--prompts", type=Path, required=True, help="prompt file of text, waited for")
     add("--result", type=Path, required=True)
     options = parser.parse_args(words[:cut])
     bench = words[cut + 1 :]
@@ -168,51 +164,30 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[
     return options, bench
 
 
-def maker_command(options: argparse.Namespace, bench: Sequence[str]) -> list[str]:
-    """The command that makes the prompt file."""
-    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    peek.add_argument("--tokenizer")
-    peek.add_argument("--model")
-    peek.add_argument("--num-prompts", type=int)
-    peek.add_argument("--trust-remote-code", action="store_true")
-    found, _ = peek.parse_known_args(bench)
-    tokenizer = found.tokenizer or found.model
-    if not tokenizer or not found.num_prompts:
-        raise BenchError("vllm bench serve needs --tokenizer (or --model) and --num-prompts here")
-    command = [sys.executable, str(PROMPTS_SCRIPT), "--source", options.prompt_source]
-    command += ["--tokenizer", tokenizer, "--count", str(found.num_prompts)]
-    command += ["--warmup", str(options.warmup), "--seed", str(options.seed)]
-    command += ["--input-range", *map(str, options.input_range)]
-    command += ["--output-range", *map(str, options.output_range), "--out", str(options.prompts)]
-    return command + (["--trust-remote-code"] if found.trust_remote_code else [])
-
-
-def wait_for_maker(maker: subprocess.Popen[bytes], gate: Gate) -> None:
-    """Returns when the prompt file is written."""
-    while (code := maker.poll()) is None:
+def wait_for_prompts(path: Path, gate: Gate) -> None:
+    """Returns when the prompt file is there."""
+    while not path.exists():
         gate.check_stop()
         time.sleep(POLL_S)
-    if code:
-        raise BenchError(f"{PROMPTS_SCRIPT.name} ended with exit code {code}: its reason is above")
 
 
 def load_prompts(path: Path, num_prompts: int) -> tuple[list[Prompt], list[Prompt]]:
     """Warm-up prompts and measured prompts of a prompt file."""
-    warmup: list[Prompt] = []
-    measured: list[Prompt] = []
-    with path.open(encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            try:
-                record = json.loads(line)
-                prompt = Prompt(record["prompt"], record["prompt_len"], record["output_len"])
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
-                raise BenchError(f"{path}, line {number}: no prompt record ({error!r})") from error
-            (warmup if record.get("warmup") else measured).append(prompt)
-    if len(measured) != num_prompts:
-        raise BenchError(
-            f"{path} holds {len(measured)} prompts, --num-prompts asks for {num_prompts}"
+    try:
+        file = PromptFile.open(path)
+    except PromptFileError as error:
+        raise BenchError(str(error)) from error
+    if file.form != "text":
+        raise BenchError(f"{path} holds prompts of form {file.form}; vllm bench serve sends text")
+    if file.count != num_prompts:
+        raise BenchError(f"{path} holds {file.count} prompts, --num-prompts asks for {num_prompts}")
+    prompts = [
+        Prompt(file.text(number).decode(), int(tokens), int(output))
+        for number, (tokens, output) in enumerate(
+            zip(file.prompt_tokens, file.output_tokens, strict=True)
         )
-    return warmup, measured
+    ]
+    return prompts[: file.warmup], prompts[file.warmup :]
 
 
 class VllmBench:
@@ -372,18 +347,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def measure(options: argparse.Namespace, bench: list[str]) -> None:
-    """Make the prompts while vLLM is imported, run at the gate, write the result."""
+    """Import vLLM while the prompts are made, run at the gate, write the result."""
     gate = Gate(options.gate, options.name)
     gate.check_stop()
-    maker = subprocess.Popen(maker_command(options, bench), stdin=subprocess.DEVNULL)
-    try:
-        runner = VllmBench(gate)
-        args = runner.parse(bench)
-        wait_for_maker(maker, gate)
-    finally:
-        if maker.poll() is None:
-            maker.terminate()
-            maker.wait()
+    runner = VllmBench(gate)
+    args = runner.parse(bench)
+    wait_for_prompts(options.prompts, gate)
     runner.warmup, runner.measured = load_prompts(options.prompts, args.num_prompts)
     kept, arrays = split_result(runner.run(args))
     arrays["asked_output_lens"] = [prompt.output_tokens for prompt in runner.measured]

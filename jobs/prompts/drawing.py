@@ -79,11 +79,13 @@ def merge(parts: Sequence[tuple[Texts, Integers | None]], count: int) -> Texts:
     sizes = np.stack([p.counts[index] for p, index in chosen], axis=1)
     begins = np.stack([p.starts[index] for p, index in chosen], axis=1)
     shift = np.cumsum([0, *(len(p.flat) for p, _ in chosen[:-1])])
-    where = (begins + shift).ravel()
     lengths = sizes.ravel()
-    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    # Of each text: from its place in the pool to its place in the result; 32 bits for memory.
+    moved = (begins + shift).ravel() - (np.cumsum(lengths) - lengths)
+    where = np.repeat(moved.astype(np.int32), lengths)
+    where += np.arange(len(where), dtype=np.int32)
     pool = np.concatenate([p.flat for p, _ in chosen])
-    return Texts(pool[np.repeat(where, lengths) + steps], sizes.sum(axis=1))
+    return Texts(pool[where], sizes.sum(axis=1))
 
 
 def content_tokens(prompt_tokens: Integers, pieces: Pieces) -> Integers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,35 +16,38 @@ from jobs.prompts.tokenizer import ModelTokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """The maker of a run's files, and each file with what goes into it."""
+class Ordered:
+    """One file: who makes it, what goes into it, where it is to be."""
 
     maker: Maker
-    files: list[tuple[Path, Spec]]
+    spec: Spec
+    out: Path
 
 
-def read_order(run_dir: Path) -> Order:
-    """The order in a run directory; PromptError where there is none that can be read."""
+def read_order(run_dir: Path) -> list[Ordered]:
+    """The files of a run, in the order of its points; PromptError where it orders none."""
     path = run_dir / "run.json"
     try:
-        told: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))["plan"]["prompts"]
-        order = told["order"]
-        name = order["tokenizer"]
-        maker = Maker(
-            cache=PromptCache(Path(order["cache"])),
-            form=order["form"],
-            context=order["context"],
-            tokenizer=ModelTokenizer(name, order["trust_remote_code"]) if name else None,
-            vocab_size=order["vocab_size"],
-            verify=order["verify"],
-        )
-        files = [(run_dir / f["out"], Spec.of(f["spec"])) for f in order["files"]]
+        order = json.loads(path.read_text(encoding="utf-8"))["plan"]["prompts"]["order"]
+        shared: Mapping[str, Any] = {
+            "cache": PromptCache(Path(order["cache"])),
+            "tokenizer": ModelTokenizer(order["tokenizer"], order["trust_remote_code"]),
+            "vocab_size": order["vocab_size"],
+        }
+        makers: dict[tuple[str, ...], Maker] = {}
+        files = []
+        for file in order["files"]:
+            how = (file["form"], file["context"], file["verify"])
+            if how not in makers:
+                form, context, check = how
+                makers[how] = Maker(form=form, context=context, verify=check, **shared)
+            files.append(Ordered(makers[how], Spec.of(file["spec"]), run_dir / file["out"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PromptError(f"{path}: orders no prompts that can be read ({error!r})") from error
-    return Order(maker, files)
+    return files
 
 
-def make_files(order: Order) -> None:
-    """All files, in the order of the points; PromptError, OSError."""
-    for out, spec in order.files:
-        order.maker.make(spec, out)
+def make_files(files: Sequence[Ordered]) -> None:
+    """All files, each there as soon as it is made; PromptError, OSError."""
+    for file in files:
+        file.maker.make(file.spec, file.out)

@@ -1,0 +1,130 @@
+"""From the configuration to prompt files: what a run orders, and what is refused before it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs.prompts.orders import make_files, read_order
+from jobs.prompts.reader import PromptFile
+from launcher.plan import build_plan
+from launcher.site import site_problems
+from launcher.validate import find
+from tests.compose import AROUND, config_of, document_of, plan_of
+
+SMOKE = ("topology=dp1_prefill1x1", "workload=smoke")
+REHEARSAL = (*SMOKE, "engine=rehearsal", "cluster=local")
+ENGINE = (*SMOKE, "engine=vllm")
+
+
+def problems(*overrides: str) -> str:
+    """Every problem of a command line, one a line."""
+    return "\n".join(find(config_of(*overrides)).problems)
+
+
+def test_every_client_reads_the_file_that_the_order_names() -> None:
+    for client in ("native", "vllm_bench"):
+        document = document_of(*ENGINE, f"workload.client={client}")
+        files = document["prompts"]["order"]["files"]
+        for point, file in zip(document["points"], files, strict=True):
+            argv = point["step"]["argv"]
+            assert argv[argv.index("--prompts") + 1] == f"/RUN/{file['out']}"
+            assert file["spec"]["count"] == point["num_prompts"]
+            assert file["spec"]["input_range"] == point["range"]["input"]
+
+
+def test_text_is_made_in_the_engines_python_and_ids_in_ours() -> None:
+    text = document_of(*ENGINE, "engine.env_dir=/env")["prompts"]
+    assert text["argv"][:3] == ["/env/bin/python", "-m", "jobs.prompts"]
+    assert text["env"]["PYTHONPATH"] == AROUND.env["PYTHONPATH"]
+    ids = document_of(*REHEARSAL)["prompts"]
+    assert ids["argv"][0] == AROUND.python
+    assert {file["form"] for file in ids["order"]["files"]} == {"ids"}
+
+
+def test_in_a_container_the_step_sees_the_cache_and_the_tokenizer() -> None:
+    document = document_of(
+        *ENGINE,
+        *("cluster=slurm_gb200", "cluster.container.kind=pyxis", "cluster.container.image=/i"),
+        *("cluster.results_dir=/results", "model.tokenizer=/tok"),
+    )
+    command = " ".join(document["prompts"]["command"])
+    assert "/results:/results" in command
+    assert "/tok:/tok" in command
+
+
+def test_a_run_with_the_order_of_its_plan_gets_all_its_files(tmp_path: Path) -> None:
+    document = document_of(*REHEARSAL, f"cluster.results_dir={tmp_path}")
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    (run_dir / "run.json").write_text(json.dumps({"plan": document}))
+    ordered = read_order(run_dir)
+    make_files(ordered)
+    for point, file in zip(document["points"], ordered, strict=True):
+        made = PromptFile.open(file.out)
+        assert (made.count, made.warmup) == (point["num_prompts"], point["warmup_requests"])
+    assert (tmp_path / ".prompts").is_dir()
+
+
+def test_the_source_decides_whether_two_points_are_the_same_measurement() -> None:
+    plain, other = (
+        plan_of(*ENGINE, f"workload.source={source}")[0].points[0].load()
+        for source in ("random", "shared_prefix")
+    )
+    assert plain != other
+
+
+def test_sessions_go_to_the_chat_endpoint_and_goodput_limits_to_the_client() -> None:
+    words = ("workload.source=multi_turn", "workload.client=native", "workload.goodput.ttft_ms=200")
+    argv = document_of(*ENGINE, *words)["points"][0]["step"]["argv"]
+    assert argv[argv.index("--endpoint") + 1] == "chat"
+    assert argv[argv.index("--goodput-ttft-ms") + 1] == "200.0"
+    bench = ("workload.client=vllm_bench", "workload.goodput.ttft_ms=200")
+    argv = document_of(*ENGINE, *bench)["points"][0]["step"]["argv"]
+    assert argv[argv.index("--goodput") + 1] == "ttft:200.0"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ((*ENGINE, "workload.source=randm"), "did you mean random?"),
+        ((*ENGINE, "workload.prompt_form=tokens"), "allowed: auto, text, ids"),
+        ((*REHEARSAL, "workload.prompt_form=text"), "no tokenizer"),
+        ((*REHEARSAL, "workload.source=multi_turn"), "which are text"),
+        ((*REHEARSAL, "workload.chat_template=true"), "a template is text"),
+        ((*ENGINE, "workload.source=trace", "workload.client=native"), "trace.path is not set"),
+        (
+            (*ENGINE, "workload.source=multi_turn", "workload.client=vllm_bench"),
+            "workload.client=native",
+        ),
+        (
+            (*ENGINE, "workload.prompt_form=ids", "workload.client=vllm_bench"),
+            "workload.client=native",
+        ),
+        ((*ENGINE, "workload.verify_prompts=most"), "allowed: auto, all, or a number"),
+        (
+            (*ENGINE, "workload.source=shared_prefix", "workload.shared_prefix.tokens=204"),
+            "shortest prompt, 204 tokens",
+        ),
+    ],
+)
+def test_prompts_that_cannot_be_made_or_sent_are_refused(
+    overrides: tuple[str, ...], said: str
+) -> None:
+    assert said in problems(*overrides)
+
+
+def test_a_trace_that_is_too_short_is_refused_before_submission(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text('{"timestamp": 0, "input_length": 9, "output_length": 1}\n' * 15)
+    words = (*REHEARSAL, "workload.source=trace", f"workload.trace.path={path}")
+    assert max(point.num_prompts for point in build_plan(config_of(*words)).points) == 16
+    assert "has 15 requests" in "\n".join(site_problems(config_of(*words), AROUND))
+
+
+def test_the_order_of_another_release_is_refused_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"plan": {"prompts": {"order": {}}}}))
+    with pytest.raises(RuntimeError, match=r"run\.json: orders no prompts"):
+        read_order(tmp_path)
