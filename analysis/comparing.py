@@ -1,0 +1,222 @@
+"""Two sides compared point by point: what differs, by how much, and whether the data show it.
+
+Rows of one side with the same point (load, concurrency, and topology where both sides have it) are
+repeats. With two or more on both sides the difference of the means has a 95 % interval (Welch), and
+a change is called one when its p, corrected for the number of comparisons (Holm), is below 0.05.
+Without repeats nothing is said, unless the user states a tolerance. Accuracy has an interval of its
+own: every question is a draw (Newcombe, from Wilson's ends).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from analysis.drawn import drawn
+from analysis.metrics import Metric
+from analysis.student import holm, welch
+from analysis.tables import find
+
+LOAD = ("isl", "osl", "input_range", "output_range", "concurrency")
+COMPARED = (
+    "total_tps_per_gpu", "output_tps_per_gpu", "generation_tps_per_user", "ttft_median_ms",
+    "ttft_p99_ms", "tpot_median_ms", "tpot_p99_ms", "e2el_median_ms",
+)  # fmt: skip
+SIGNIFICANT = 0.05
+REGRESSION, IMPROVEMENT = "REGRESSION", "improvement"
+NO_CHANGE, NO_STATEMENT = "no change shown", "no statement"
+
+Point = tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One metric of one point on both sides. `low`..`high` is of b - a; None without repeats."""
+
+    point: str
+    metric: str
+    unit: str
+    n_a: int
+    n_b: int
+    a: float
+    b: float
+    change: float | None
+    """(b - a) / a."""
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    verdict: str = NO_STATEMENT
+    why: str = ""
+
+
+@dataclass(kw_only=True)
+class Comparison:
+    """Everything `compare` has to say."""
+
+    settings: list[tuple[str, str, str]] = field(default_factory=list)
+    """Name, value on side a, value on side b."""
+    differences: list[Difference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    pairs: int = 0
+    rehearsal: bool = False
+
+    @property
+    def regressions(self) -> list[Difference]:
+        """What became worse beyond noise or the stated tolerance."""
+        return [each for each in self.differences if each.verdict == REGRESSION]
+
+
+def compare(
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    metrics: Sequence[str] = COMPARED,
+    tolerance: float | None = None,
+) -> Comparison:
+    """Side b against side a, both in the table's columns; `tolerance` is a share of a."""
+    found = Comparison()
+    keys = _keys(a, b, found)
+    counted_a, counted_b = (_counted(frame, name, found) for frame, name in ((a, "A"), (b, "B")))
+    points_a, points_b = _points(counted_a, keys), _points(counted_b, keys)
+    lost = _points(b.drop(counted_b.index), keys)
+    for point, rows in points_a.items():
+        words = _words(point, keys)
+        if point in points_b:
+            found.pairs += 1
+            pair = (rows, points_b[point])
+            found.differences += _differences(words, *pair, [find(name) for name in metrics])
+        elif point in lost:
+            found.differences.append(_became_invalid(words, lost[point], len(rows)))
+        else:
+            found.notes.append(f"only in A: {words}")
+    found.notes += [
+        f"only in B: {_words(point, keys)}" for point in points_b if point not in points_a
+    ]
+    found.differences = _judged(found.differences, tolerance)
+    found.differences += _accuracies(counted_a, counted_b)
+    return found
+
+
+def _keys(a: pd.DataFrame, b: pd.DataFrame, found: Comparison) -> list[str]:
+    """Columns that make a point; told where a side does not know one."""
+    keys = [name for name in LOAD if a[name].notna().any() and b[name].notna().any()]
+    unknown = [name for name in LOAD if name not in keys and len(a) and len(b)]
+    if unknown:
+        found.notes.append(f"paired without {', '.join(unknown)}: a side does not tell")
+    shared = set(a["topology"].dropna()) & set(b["topology"].dropna())
+    return ["topology", *keys] if shared else keys
+
+
+def _counted(frame: pd.DataFrame, name: str, found: Comparison) -> pd.DataFrame:
+    """The rows that enter a comparison, by the same rule as plots."""
+    picture = drawn(frame)
+    found.rehearsal |= picture.rehearsal
+    if picture.left_out:
+        words = frame.loc[~picture.mask, "verdict"].value_counts()
+        told = ", ".join(f"{count} {word}" for word, count in words.items())
+        found.notes.append(f"left out of {name}: {told}")
+    return frame[picture.mask]
+
+
+def _points(frame: pd.DataFrame, keys: Sequence[str]) -> dict[Point, pd.DataFrame]:
+    if frame.empty:
+        return {}
+    texts = frame[list(keys)].astype("string").fillna("")
+    places: dict[Point, list[Any]] = {}
+    for index, point in zip(frame.index, texts.itertuples(index=False, name=None), strict=True):
+        places.setdefault(point, []).append(index)
+    return {point: frame.loc[indices] for point, indices in places.items()}
+
+
+def _words(point: Point, keys: Sequence[str]) -> str:
+    told = dict(zip(keys, point, strict=True))
+    parts = [told.get("topology", ""), f"c{told['concurrency']}" if "concurrency" in told else ""]
+    if told.get("isl"):
+        parts.append(f"{told['isl']}/{told.get('osl', '')}")
+    return " ".join(part for part in parts if part) or "the only point"
+
+
+def _differences(
+    words: str, a: pd.DataFrame, b: pd.DataFrame, metrics: Sequence[Metric]
+) -> Iterator[Difference]:
+    for metric in metrics:
+        left, right = ([float(v) for v in side[metric.name].dropna()] for side in (a, b))
+        if not left or not right:
+            continue
+        mean_a, mean_b = statistics.fmean(left), statistics.fmean(right)
+        change = (mean_b - mean_a) / mean_a if mean_a else None
+        one = Difference(
+            point=words, metric=metric.name, unit=metric.unit, n_a=len(left), n_b=len(right),
+            a=mean_a, b=mean_b, change=change,
+        )  # fmt: skip
+        shown = welch(left, right)
+        if shown is not None:
+            one = replace(one, low=shown.low, high=shown.high, p=shown.p)
+        elif min(len(left), len(right)) < 2:
+            one = replace(one, why=f"no repeats ({len(left)} against {len(right)})")
+        else:
+            one = replace(one, why="repeats are all alike: there is no noise to compare with")
+        yield one
+
+
+def _judged(found: Sequence[Difference], tolerance: float | None) -> list[Difference]:
+    """Words for every difference; p corrected over all that have one."""
+    places = [place for place, each in enumerate(found) if each.p is not None]
+    corrected = dict(zip(places, holm([found[p].p or 0.0 for p in places]), strict=True))
+    return [_judge(each, corrected.get(place), tolerance) for place, each in enumerate(found)]
+
+
+def _judge(one: Difference, p: float | None, tolerance: float | None) -> Difference:
+    if one.verdict == REGRESSION or one.change is None:
+        return one
+    beyond = tolerance is None or abs(one.change) > tolerance
+    worse = (one.b < one.a) == (find(one.metric).better == "higher")
+    word = REGRESSION if worse else IMPROVEMENT
+    if p is not None:
+        if p >= SIGNIFICANT:
+            return replace(one, verdict=NO_CHANGE, why=f"p {p:.2g} (Holm)")
+        if not beyond:
+            return replace(one, verdict=NO_CHANGE, why=f"within the tolerance of {tolerance:.3g}")
+        return replace(one, verdict=word, why=f"p {p:.2g} (Holm)")
+    if tolerance is None:
+        return one
+    if not beyond:
+        return replace(one, verdict=NO_CHANGE, why=f"within the tolerance; {one.why}")
+    return replace(one, verdict=word, why=f"beyond the stated tolerance; {one.why}")
+
+
+def _became_invalid(words: str, rows: pd.DataFrame, n_a: int) -> Difference:
+    reasons = "; ".join(str(text) for text in rows["reasons"].dropna().unique() if text)
+    return Difference(
+        point=words, metric="verdict", unit="", n_a=n_a, n_b=0, a=math.nan, b=math.nan, change=None,
+        verdict=REGRESSION, why=f"{rows['verdict'].iloc[0]} in B: {reasons[:300]}",
+    )  # fmt: skip
+
+
+def _accuracies(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[Difference]:
+    """One per data set that both sides were asked; each run counts once, its repeats within."""
+    for dataset in sorted(
+        set(a["accuracy_dataset"].dropna()) & set(b["accuracy_dataset"].dropna())
+    ):
+        sides = [
+            side[side["accuracy_dataset"] == dataset].drop_duplicates("run") for side in (a, b)
+        ]
+        told = [side.dropna(subset=["accuracy", "accuracy_low", "accuracy_high"]) for side in sides]
+        if any(side.empty for side in told):
+            continue
+        (p1, l1, u1), (p2, l2, u2) = (
+            [float(side[name].mean()) for name in ("accuracy", "accuracy_low", "accuracy_high")]
+            for side in told
+        )
+        low = (p2 - p1) - math.sqrt((p2 - l2) ** 2 + (u1 - p1) ** 2)
+        high = (p2 - p1) + math.sqrt((u2 - p2) ** 2 + (p1 - l1) ** 2)
+        verdict = REGRESSION if high < 0 else IMPROVEMENT if low > 0 else NO_CHANGE
+        yield Difference(
+            point=str(dataset), metric="accuracy", unit="", n_a=len(told[0]), n_b=len(told[1]),
+            a=p1, b=p2, change=(p2 - p1) / p1 if p1 else None, low=low, high=high, verdict=verdict,
+            why="Newcombe's interval: every question a draw",
+        )  # fmt: skip
