@@ -48,10 +48,15 @@ def workloads(frame: pd.DataFrame) -> pd.Series[str]:
     return (words + " " + ranges.fillna("")).fillna("unknown lengths").str.strip()
 
 
+def reference_workload(reference: Reference) -> str:
+    """The article's load, in the words of `workloads`."""
+    ratio = f"{reference.range_definition} {reference.range_ratio:g}"
+    return f"{reference.isl}/{reference.osl} {ratio}"
+
+
 def not_comparable(frame: pd.DataFrame, reference: Reference) -> str:
     """Why the published curve says nothing about these rows; empty where it does."""
-    wanted = f"{reference.isl}/{reference.osl} {reference.range_definition} "
-    wanted += f"{reference.range_ratio:g}"
+    wanted = reference_workload(reference)
     if frame.empty:
         return "no rows"
     if drawn(frame).rehearsal:

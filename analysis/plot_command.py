@@ -46,8 +46,8 @@ def main(argv: Sequence[str]) -> int:
         warn(f"warning: {warning}")
     if frame.empty or not drawn(frame).mask.any():
         raise AnalysisError(
-            f"no point may be drawn: {len(loaded.runs)} runs, {len(frame)} points"
-            f"{', ' + told if (told := left_out(frame)) else ''};"
+            f"no point may be drawn (runs: {len(loaded.runs)}, points: {len(frame)})"
+            f"{': ' + told if (told := left_out(frame)) else ''};"
             " `python -m analysis table` has the reasons"
         )
     _make(options.out)

@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
         warn(f"warning: {warning}")
     if frame.empty:
         raise AnalysisError(
-            f"{', '.join(options.runs)}: {len(loaded.runs)} runs, no point in them could be read:"
+            f"{', '.join(options.runs)}: no point could be read (runs found: {len(loaded.runs)}):"
             " no report written; `python -m analysis table` says how each run ended"
         )
     created = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())

@@ -14,7 +14,13 @@ from typing import Any
 import pandas as pd
 
 from analysis import palette
-from analysis.drawn import REHEARSAL_WORDS, drawn, not_comparable, workloads
+from analysis.drawn import (
+    REHEARSAL_WORDS,
+    drawn,
+    not_comparable,
+    reference_workload,
+    workloads,
+)
 from analysis.legend import DEFINITIONS, endings
 from analysis.load import Loaded
 from analysis.metrics import METRICS, Metric
@@ -109,6 +115,8 @@ def _reference(frame: pd.DataFrame, reference: Reference) -> Json:
     return {
         "title": reference.header["title"],
         "source": reference.header["source"],
+        "served_model": reference.served_model,
+        "workload": reference_workload(reference),
         "read": reference.header["read"],
         "error": reference.header["error"].replace("+-", "\u00b1"),
         "error_y": reference.error_tps_per_gpu,

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,18 @@ STEP = ("node", "argv", "env", "command", "role", "gpus", "dp_ranks", "url", "po
 DIST = re.compile(r"(vllm|vllm_router|nixl|nixl_cu12|nixl_cu13|flashinfer_python|torch)-([^-]+)")
 
 
-def deployment_of(data: dict[str, Any]) -> dict[str, Any]:
-    """The parts of run.json's object that make the deployment, and what is installed here."""
+def deployment_of(data: dict[str, Any], seen: dict[Any, Any] | None = None) -> dict[str, Any]:
+    """The parts of run.json's object that make the deployment, and what is installed here.
+
+    `seen` remembers folders between the many documents of one sweep.
+    """
+    seen = {} if seen is None else seen
+
+    def look(what: Callable[[Any], Any], folder: Any) -> Any:
+        if (what, folder) not in seen:
+            seen[what, folder] = what(folder)
+        return seen[what, folder]
+
     plan = data["plan"]
     config = data.get("config") or {}
     steps = [*plan["workers"], *([plan["router"]] if plan.get("router") else [])]
@@ -40,10 +50,10 @@ def deployment_of(data: dict[str, Any]) -> dict[str, Any]:
         "container": (config.get("cluster") or {}).get("container"),
         "steps": {step["name"]: {key: step[key] for key in STEP if key in step} for step in steps},
         "found": {
-            "model": folder_print((config.get("model") or {}).get("path")),
-            "tokenizer": folder_print(plan.get("tokenizer")),
-            "engine_environment": versions((config.get("engine") or {}).get("env_dir")),
-            "router_environment": versions(_router_environment(plan)),
+            "model": look(folder_print, (config.get("model") or {}).get("path")),
+            "tokenizer": look(folder_print, plan.get("tokenizer")),
+            "engine_environment": look(versions, (config.get("engine") or {}).get("env_dir")),
+            "router_environment": look(versions, _router_environment(plan)),
         },
     }
 

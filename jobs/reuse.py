@@ -35,10 +35,10 @@ FINE_CANARY = ("passed", "skipped", "void")
 FOLDER = "reused"
 
 
-def content_of(document: Mapping[str, Any]) -> dict[str, Any]:
+def content_of(document: Mapping[str, Any], seen: dict[Any, Any] | None = None) -> dict[str, Any]:
     """Hashes of a run.json document: deployment, every point by index, accuracy (or None)."""
     plan = document["plan"]
-    served = _sha(_anywhere(deployment_of(dict(document)), document))
+    served = _sha(_anywhere(deployment_of(dict(document), seen), document))
     version = (document.get("provenance") or {}).get("launcher_version")
     points = {
         str(point["index"]): _sha(
@@ -144,10 +144,11 @@ def _whole(run_dir: RunDir, run: RunSpec, index: int) -> bool:
 def answer(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """For each document: its content, and where its points and accuracy were measured."""
     shelf = Shelf(Path(asked["results"])) if asked["search"] else None
-    found = []
+    found: list[dict[str, Any]] = []
+    seen: dict[Any, Any] = {}
     taken: dict[Path, set[int]] = {}
     for document in asked["documents"]:
-        content = content_of(document)
+        content = content_of(document, seen)
         points: dict[str, Any] = {}
         repeats = None
         for index, sha in content["points"].items() if shelf else ():

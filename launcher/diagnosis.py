@@ -17,6 +17,7 @@ from launcher.errors import LauncherError
 from launcher.model_files import fill_facts
 from launcher.schema import LaunchConfig
 from launcher.site import settle_paths, site_problems, surroundings
+from launcher.spelling import changed_overrides, may_change
 from launcher.sweep_axes import read_axes
 from launcher.tolerant import Tolerant, compose_tolerantly
 from launcher.validate import Findings, find
@@ -36,19 +37,21 @@ def diagnose(words: Sequence[str], conf_dir: Path, python: str) -> tuple[str, ..
             " ".join(entry): _problems(compose_tolerantly(entry, conf_dir), python)
             for entry in combinations
         }
-    return tuple(shared_first(found))
+    changed = changed_overrides(overrides)
+    return tuple(dict.fromkeys([*changed, *shared_first(found)]))
 
 
 def suspicious(words: Sequence[str], conf_dir: Path) -> bool:
     """Whether a command line that composed may still hide a mistake from Hydra and OmegaConf.
 
     A key given twice keeps the last value only; `???` in a file over a field with a default is
-    dropped. Cheap: reads the files' text.
+    dropped; a bare number where a text is meant loses its spelling. Cheap: reads the files' text.
     """
     keys = [word.split("=", 1)[0].lstrip("+~") for word in words if not word.startswith("-")]
-    return len(keys) != len(set(keys)) or any(
-        "???" in path.read_text(encoding="utf-8") for path in conf_dir.rglob("*.yaml")
-    )
+    if len(keys) != len(set(keys)) or any(changed_overrides(words)):
+        return True
+    texts = (path.read_text(encoding="utf-8") for path in conf_dir.rglob("*.yaml"))
+    return any("???" in text or may_change(text) for text in texts)
 
 
 def shared_first(found: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from launcher.document import plain
 from launcher.estimate import estimate
 from launcher.placement import Placement, place
 from launcher.plan import LaunchPlan, Point, build_plan
@@ -68,7 +68,7 @@ def deployment_key(member: Member) -> str:
     Of the configuration, everything but the load: flags that follow from the load (the capture
     rule) are worked out for the whole group. A name given to a combination is its run's.
     """
-    config = dataclasses.asdict(member.config)
+    config = plain(member.config)
     kept = {key: value for key, value in config.items() if key not in LOAD_KEYS}
     labels = {key: text for key, text in member.labels.items() if key not in LOAD_LABELS}
     return json.dumps([kept, labels], sort_keys=True, default=str)
@@ -80,7 +80,7 @@ def _by_accuracy(members: Sequence[Member]) -> Iterator[list[Member]]:
     silent = [member for member in members if member.config.accuracy.dataset == "none"]
     for member in members:
         if member.config.accuracy.dataset != "none":
-            key = json.dumps(dataclasses.asdict(member.config.accuracy), sort_keys=True)
+            key = json.dumps(plain(member.config.accuracy), sort_keys=True)
             asked.setdefault(key, []).append(member)
     if not asked:
         yield silent
@@ -124,7 +124,7 @@ def _group(members: Sequence[Member]) -> Group:
 
 def _workload(member: Member) -> str:
     """The workload but for its concurrencies."""
-    load = dataclasses.asdict(member.config.workload) | {"concurrency": None}
+    load = plain(member.config.workload) | {"concurrency": None}
     return json.dumps(load, sort_keys=True)
 
 

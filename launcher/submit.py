@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shlex
@@ -13,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import submitit
 from launcher.batch import batch_command, sbatch_parameters, sbatch_text
 from launcher.blocks import holds, segment_advice
 from launcher.cluster_blocks import read_blocks
+from launcher.document import plain, spread
 from launcher.engines import ENGINES
 from launcher.errors import SubmissionError
 from launcher.placement import Placement
@@ -112,7 +112,7 @@ def run_document(
             "release": engine.release,
             "rehearsal": ENGINES[engine.kind].rehearsal,
         },
-        "config": asdict(plan.config),
+        "config": plain(plan.config),
         "provenance": origin,
         "plan": plan_document,
     }
@@ -164,7 +164,7 @@ def submit(order: Order, document: dict[str, Any]) -> Submitted:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    path.write_text(spread(document, 3) + "\n", encoding="utf-8")
 
 
 def _job_label(name: str, run_dir: Path) -> str:

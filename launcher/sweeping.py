@@ -75,6 +75,8 @@ def _run(words: Sequence[str], reuse: Reuse) -> int:
     composer = Composer()
     axes = composer.axes(words)
     _whole_sweep_keys(axes)
+    if empty := [key for key, values in axes.columns if not values]:
+        raise PlanError(f"{key}: no option matches, so there is nothing to run" for key in empty)
     combinations = axes.combinations()
     names = [" ".join(entry) for entry in combinations]
     if repeated := sorted(name for name, count in Counter(names).items() if count > 1):

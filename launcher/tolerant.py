@@ -26,6 +26,7 @@ from launcher.conf_files import chosen_files, dotted, leaves, open_in
 from launcher.kinds import expected, free_value, hints, ill_lists, stand_in
 from launcher.mistakes import OVERRIDE_HELP, explain, nearest, open_keys, unknown_keys
 from launcher.schema import LaunchConfig, RoleConfig
+from launcher.spelling import changed_in_file
 
 ROLE = re.compile(r"topology\.roles\.([^.]+)\.")
 LIBRARY_ERRORS = (
@@ -168,13 +169,15 @@ def _lay_file(
     except (yaml.YAMLError, OmegaConfBaseException, OSError) as error:
         made.problems.append(explain(error, conf_dir))
         return
-    known = hints()
+    known, text = hints(), path.read_text(encoding="utf-8")
     for leaf in found:
         if leaf.value == "???":
             open_values[leaf.key] = shown
             continue
         for key in open_in(leaf.value, leaf.key):
             open_values[key] = shown
+        for changed in changed_in_file(text, leaf.key, leaf.value):
+            made.problems.append(f"{shown}: {changed}")
         problem = _laid(config, leaf.key, leaf.value, known)
         if problem is not None:
             made.problems.append(f"{shown}: {problem}")

@@ -159,7 +159,7 @@ def test_nothing_that_may_be_drawn_is_one_message(tmp_path: Path, capsys: Captur
     folder = completed_run(tmp_path / "r", failed=5, completed=507)
     assert main(["plot", str(folder), "--out", str(tmp_path / "p")]) == 2
     assert capsys.readouterr().err == (
-        "no point may be drawn: 1 runs, 1 points, 1 INVALID left out;"
+        "no point may be drawn (runs: 1, points: 1): 1 INVALID left out;"
         " `python -m analysis table` has the reasons\n"
     )
     assert not (tmp_path / "p").exists()

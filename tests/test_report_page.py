@@ -225,7 +225,7 @@ def test_nothing_to_show_is_one_clear_message_and_no_file(tmp_path: Path, capsys
     assert main(["report", str(folder), "--out", str(target)]) == 2
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1
-    assert "1 runs, no point in them could be read: no report written" in shown
+    assert "no point could be read (runs found: 1): no report written" in shown
     assert not target.exists()
 
 

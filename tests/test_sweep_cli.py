@@ -144,3 +144,9 @@ def test_when_slurm_takes_nothing_the_record_says_so(tmp_path: Path) -> None:
     assert [run["state"] for run in record["runs"]] == ["refused", "refused"]
     assert "cluster.account" in record["runs"][0]["error"]
     assert record["table"]["job_id"] is None
+
+
+def test_a_glob_that_matches_nothing_is_told(tmp_path: Path) -> None:
+    done = launcher(tmp_path, "-m", *RUN, "topology=glob(no_such*)", "dry_run=true")
+    assert done.returncode == 2
+    assert "topology: no option matches" in done.stderr

@@ -4,6 +4,7 @@
 // arrow keys look the nearest mark up in the data.
 
 const REACH = 30;
+const NARROW = 460;
 const MARGIN = { top: 14, right: 18, bottom: 48, left: 66 };
 
 // spec: {title, x: {label, kind, values}, y: {...}, lines: [{points, look, faint, dash}],
@@ -53,7 +54,7 @@ function axes(spec, x, y, width, height) {
   const middle = (MARGIN.top + bottom) / 2;
   group.append(
     svg("text", { class: "name", x: (MARGIN.left + right) / 2, y: height - 8, "text-anchor": "middle" },
-      spec.x.label + x.note),
+      (width < NARROW && spec.x.short ? spec.x.short : spec.x.label) + x.note),
     svg("text", {
       class: "name", "text-anchor": "middle", transform: `translate(14 ${middle}) rotate(-90)`,
     }, spec.y.label + y.note),

@@ -73,8 +73,20 @@ function toldOf(row) {
   const names = [state.divisor, "generation_tps_per_user", `ttft_${state.statistic}_ms`,
     `tpot_${state.statistic}_ms`, "accuracy", "bottleneck", "verdict", "run"];
   const head = `${seriesOf(row)}, concurrency ${shown("concurrency", row)}`;
-  return [head, ...names.filter((name) => COLUMNS.has(name)).map((name) => [
+  return [head, ...publishedBeside(row), ...names.filter((name) => COLUMNS.has(name)).map((name) => [
     COLUMNS.get(name).label, withUnit(name, row)])];
+}
+
+// The article's figure for the same shape, load and model, where it has one.
+function publishedBeside(row) {
+  const told = DATA.reference;
+  const point = told.points.find((one) => one.topology === value("topology", row)
+    && one.concurrency === value("concurrency", row));
+  const same = !told.not_comparable && value("served_model", row) === told.served_model
+    && value("workload words", row) === told.workload;
+  if (!same || point === undefined || !(state.divisor in point)) return [];
+  const share = figure((100 * value(state.divisor, row)) / point[state.divisor], 0);
+  return [["published", `${figure(point[state.divisor], 0)} tok/s/GPU; this is ${share} % of it`]];
 }
 
 function drawPareto() {
@@ -86,7 +98,10 @@ function drawPareto() {
   const [least, most] = spread(every.map((mark) => mark.y));
   chart(byId("pareto"), {
     title: `${divisor.axis} against tokens per second one user sees`,
-    x: { label: "generation tok/s per user (1000 / median TPOT in ms)", kind: "linear", values: every.map((m) => m.x) },
+    x: {
+      label: "generation tok/s per user (1000 / median TPOT in ms)", short: "generation tok/s per user",
+      kind: "linear", values: every.map((m) => m.x),
+    },
     y: { label: divisor.axis, kind: most / least > 300 ? "log10" : "linear", values: every.map((m) => m.y) },
     lines: [{ kind: "frontier", points: edge }, ...published.lines, ...lines],
     marks: [...published.marks, ...marks], bars: published.bars, watermark: watermarkWords(),
