@@ -17,7 +17,7 @@ MAX_NODES = 65536
 """Slurm's own limit of one range (MAX_RANGE in its hostlist.c)."""
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 PART = re.compile(r"[^\s,\[\]]*(?:\[[^\[\]]*\][^\s,\[\]]*)*")
 
 

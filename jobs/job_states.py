@@ -1,6 +1,7 @@
 """Slurm's words for a job's state and its id columns, as squeue and sacct print them.
 
-Words: `man squeue` JOB STATE CODES and `man sacct` JOB STATE CODES, Slurm 22.05 to 24.11.
+Words: `man squeue` JOB STATE CODES and `man sacct` JOB STATE CODES, Slurm 22.05 to 24.11,
+and the flag EXPEDITING of 25.11.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 WAITING = (
     *("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"),
-    "RESV_DEL_HOLD",
+    *("RESV_DEL_HOLD", "EXPEDITING"),
 )
 RUNNING = (
     *("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED", "RESIZING"),
@@ -34,6 +35,9 @@ SHORT = {
     **{"TO": "TIMEOUT", "OOM": "OUT_OF_MEMORY", "NF": "NODE_FAIL", "BF": "BOOT_FAIL"},
     **{"DL": "DEADLINE", "PR": "PREEMPTED", "RV": "REVOKED", "UPD": "UPDATE_DB"},
 }
+
+REMARKS = frozenset({"LAUNCH_FAILED", "RECONFIG_FAIL"})
+"""Flags that say why, not where a job stands; they count only where they stand alone."""
 
 MAY_RETURN = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "REVOKED"})
 """Ends after which Slurm may start the same job again (requeue)."""
@@ -64,15 +68,17 @@ def parse_state(text: str) -> JobState:
     """The state in a column of squeue or sacct; never an exception.
 
     "CANCELLED by 1000", codes ("PD"), words cut by a narrow column ("OUT_OF_ME+") and flags
-    ("PENDING,REQUEUED", "COMPLETING|NODE_FAIL") are read; any other word has phase "unknown".
+    ("PENDING,REQUEUED", "COMPLETING|NODE_FAIL") are read; any other word has phase "unknown". A
+    flag that is not known leaves a job waiting or running, but makes no end believed.
     """
     first, _, rest = text.strip().partition(" ")
     words = [_full(word) for word in re.split(r"[,|]", first.upper()) if word]
     known = [word for word in words if word in PHASES]
-    if not known or len(known) < len(words):
-        return JobState(first[:40], "unknown")
+    known = [word for word in known if word not in REMARKS] or known
     # A requeued job keeps the reason of its requeue as a flag; it waits all the same.
     word = next((w for phase in ("waiting", "running") for w in known if PHASES[w] == phase), "")
+    if not known or (not word and any(it not in PHASES for it in words)):
+        return JobState(first[:40], "unknown")
     word = word or known[0]
     by = re.fullmatch(r"by (\S+)", rest.strip())
     phase = PHASES[word]
@@ -88,7 +94,9 @@ def _full(word: str) -> str:
     return SHORT.get(word, word)
 
 
-JOB_ID = re.compile(r"(?P<job>\d+)(?:_(?:(?P<task>\d+)|\[(?P<tasks>[^\]]*)\]))?(?:\+\d+)?")
+JOB_ID = re.compile(
+    r"(?P<job>\d+)(?:_(?:(?P<task>\d+)|\[(?P<tasks>[^\]]*)\]))?(?:\+\d+)?", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,7 @@ def _tasks(text: str) -> int:
     """How many array tasks `3,5-7`, `0-7:2` or `1-100%5` are; 0 where it is cut or broken."""
     found: set[int] = set()
     for item in text.partition("%")[0].split(","):
-        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", item)
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", item, re.ASCII)
         if not match:
             return 0
         first, last = int(match[1]), int(match[2] or match[1])

@@ -53,6 +53,7 @@ def test_place_holders_are_no_nodes(text: str) -> None:
         *("gb200-[01-03", "gb200-01-03]", "n[]", "n[3-1]", "n[1-]", "n[-3]", "n[1,,2]", "n[a-b]"),
         *("n[[1-2]]", "n[1-4:2]", "n[1 -2]", "tux[0-99999999]", "n[0-999][0-999]", "(Priority)"),
         *("None assigned yet", "a b", "n1;reboot", "../etc", "-n1", "$(x)", "n\x1b[1m", "n1\nn2"),
+        "n[\uff11-2]",
     ],
 )
 def test_a_broken_list_or_a_hostile_name_is_an_error_that_shows_the_text(text: str) -> None:
@@ -109,6 +110,12 @@ def _random_part(source: random.Random) -> str:
         ("PENDING,REQUEUED", "PENDING", "waiting", None),
         ("COMPLETING|NODE_FAIL", "COMPLETING", "running", None),
         ("  PENDING  ", "PENDING", "waiting", None),
+        ("PENDING,EXPEDITING", "PENDING", "waiting", None),
+        ("FAILED,LAUNCH_FAILED", "FAILED", "ended", False),
+        ("PENDING,LAUNCH_FAILED", "PENDING", "waiting", None),
+        ("LAUNCH_FAILED", "LAUNCH_FAILED", "running", None),
+        ("RUNNING,NEWFLAG", "RUNNING", "running", None),
+        ("PENDING|NEWFLAG", "PENDING", "waiting", None),
     ],
 )
 def test_job_states_are_read_with_extra_words_cuts_codes_and_flags(
@@ -118,7 +125,9 @@ def test_job_states_are_read_with_extra_words_cuts_codes_and_flags(
     assert (state.word, state.phase, state.ok, state.warning) == (word, phase, ok, None)
 
 
-@pytest.mark.parametrize("text", ["SOMETHING_NEW", "", "RE+", "COMPLETED,NEWFLAG", "None", "Ξ"])
+@pytest.mark.parametrize(
+    "text", ["SOMETHING_NEW", "", "RE+", "COMPLETED,NEWFLAG", "FAILED|NEWFLAG", "None", "Ξ"]
+)
 def test_a_word_nobody_knows_is_unknown_with_a_warning_and_never_good(text: str) -> None:
     state = parse_state(text)
     assert (state.phase, state.ok) == ("unknown", None)
@@ -153,6 +162,8 @@ def test_every_state_survives_the_ten_columns_of_an_old_sacct() -> None:
         ("9005_[7-3]", None, 0, None),
         ("9005_[0-7:0]", None, 0, None),
         ("JobID", None, 0, None),
+        ("\uff11\uff12\uff13", None, 0, None),
+        ("123_[\uff11-3]", None, 0, None),
         ("", None, 0, None),
     ],
 )
