@@ -12,7 +12,7 @@ import pytest
 
 from jobs.plain_text import UNPRINTABLE
 from jobs.runs.facts import read_facts
-from jobs.runs.log_lines import LINE_BYTES, LogFile
+from jobs.runs.log_lines import LINE_BYTES, LogFile, clean
 from jobs.runs.log_view import LogRequestError, Printer, RunLogs, Wanted, pattern_of, since_of
 from jobs.runs.stamps import Stamps
 from jobs.store import RunDir
@@ -156,6 +156,13 @@ def test_no_line_can_move_the_cursor_or_hide(run: RunDir, hostile: bytes) -> Non
     run.log("evil").write_bytes(hostile + b"\n")
     ((_, text),) = read(run, workers=("evil",))
     assert not {c for c in text if unicodedata.category(c) in UNPRINTABLE}
+
+
+@pytest.mark.parametrize(
+    "data", [b"ERROR no memory\r\x1b[2K", b"ERROR no memory\r", b"ERROR no memory\r\x1b[2J \r"]
+)
+def test_a_line_cannot_hide_itself_behind_a_return(data: bytes) -> None:
+    assert clean(data + b"\n") == "ERROR no memory"
 
 
 def test_a_progress_bar_is_shown_in_its_last_state(run: RunDir) -> None:

@@ -34,10 +34,15 @@ class Line:
 
 
 def clean(data: bytes) -> str:
-    """A line's bytes as text that cannot move a cursor: of a progress bar, its last state."""
+    """A line's bytes as text that cannot move a cursor: of a progress bar, its last state.
+
+    A line cannot hide itself: where nothing is left after the last return, what stood before it is
+    shown.
+    """
     cut = len(data) > LINE_BYTES
-    text = data[:LINE_BYTES].decode("utf-8", "replace").rstrip("\r\n")
-    text = ESCAPES.sub("", text.rpartition("\r")[2])
+    text = ESCAPES.sub("", data[:LINE_BYTES].decode("utf-8", "replace")).rstrip("\n")
+    states = [state for state in text.split("\r") if state.strip()]
+    text = states[-1] if states else ""
     return printable(text, keep="\t") + (" [... cut]" if cut else "")
 
 
