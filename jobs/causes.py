@@ -8,16 +8,23 @@ from jobs.engines.dialect import FOLLOWS, Cause, rule
 
 SLURM: tuple[Cause, ...] = (
     rule(
-        r"Unable to satisfy cpu bind request",
+        r"Unable to satisfy cpu bind request|CPU binding outside of job step allocation",
         "SLURM_* variables of another job or step were inherited",
         "submit from a shell outside any allocation",
         "srun: error: Unable to satisfy cpu bind request",
     ),
     rule(
-        r"cpus_per_task set by two different environment variables",
+        r"cpus.per.task set by two different environment variables",
         "SLURM_CPUS_PER_TASK and SLURM_TRES_PER_TASK differ",
         "unset both; every srun of the plan has --cpus-per-task",
         "srun: fatal: cpus_per_task set by two different environment variables",
+    ),
+    rule(
+        r"SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive",
+        "memory variables of two Slurm options meet: one of another job was inherited",
+        "submit from a shell outside any allocation; leave mem-per-cpu out of cluster.sbatch",
+        "srun: fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually "
+        "exclusive.",
     ),
     rule(
         r"oom.kill|Out Of Memory|Detected \d+ oom",

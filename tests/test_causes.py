@@ -43,6 +43,33 @@ def test_every_rule_has_an_example_that_it_and_no_earlier_rule_finds(
     ("line", "words"),
     [
         ("AssertionError: Local block size 16 is not divisible by remote block size 32", "--block"),
+        (
+            "AssertionError: Remote block size 32 must be divisible by local block size 12",
+            "--block",
+        ),
+        ("RuntimeError: Unable to find address for: bond0", "this node does not have"),
+        (
+            "[gloo/transport/tcp/pair.cc:525] Connection closed by peer [127.0.0.1]:14215",
+            "loopback",
+        ),
+        ("n:7:8 [0] NCCL WARN Cuda failure 800 'operation not permitted'", "channel is mis"),
+        (
+            "ImportError: /home/u/.cache/vllm/torch_extensions/x.so: file too short",
+            "share a compile",
+        ),
+        (
+            "OSError: [Errno 116] Stale file handle: '/home/u/.triton/cache/A/k.json'",
+            "share a comp",
+        ),
+        (
+            "json.decoder.JSONDecodeError: Expecting value /home/u/.triton/cache/A/g.json",
+            "share a c",
+        ),
+        ("torch._inductor.exc.InductorError: EOFError: Ran out of input", "share a compile"),
+        ("OSError: [Errno 116] Stale file handle: '/models/x/config.json'", "shared file system"),
+        ("FileNotFoundError: No such file or directory: '/m/x.safetensors'", "file of the model"),
+        ("srun: error: CPU binding outside of job step allocation, allocated", "were inherited"),
+        ("srun: fatal: cpus-per-task set by two different environment variables A=1", "unset both"),
         ("AssertionError: 3-read requires DS conv state layout", "VLLM_SSM_CONV_STATE_LAYOUT=DS"),
         ("(Worker pid=9) torch.cuda.OutOfMemoryError: CUDA out of memory. Tried", "GPU's memory"),
         ("RuntimeError: CUDA error: out of memory", "GPU's memory"),

@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from jobs.engines.dialect import FOLLOWS, REQUEST, Cause, rule
 
+COMPILED = (
+    r"(?:torch_compile_cache|torch_aot_compile|torchinductor_|\.triton/|/triton/|/flashinfer/"
+    r"|\.cache/vllm|deep_gemm|\.tilelang|torch_extensions)"
+)
+"""Parts of the paths of compiled kernels and graphs."""
+GONE = r"FileNotFoundError|FileExistsError|Stale file handle|JSONDecodeError|EOFError"
+
 MEMORY: tuple[Cause, ...] = (
     rule(
         r"CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError|CUDA error: out of memory",
@@ -62,6 +69,14 @@ START: tuple[Cause, ...] = (
         "engines share a compile cache and spoilt it",
         "give every process its own VLLM_CACHE_ROOT on local disk, and remove the spoilt one",
         "RuntimeError: vLLM failed to compile the model ... corrupted compilation artifact.",
+    ),
+    rule(
+        rf"(?:{GONE}).*{COMPILED}|{COMPILED}.*(?:{GONE}|file too short)|InductorError: (?:EOFError|"
+        r"UnpicklingError)",
+        "engines share a compile cache: a file of it went, or was not whole, while another wrote",
+        "give every process its own cache on local disk (cluster.cache_dir does), remove this one",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/home/u/.triton/cache/AB/tmp.1'"
+        " -> '/home/u/.triton/cache/AB/k.json'",
     ),
     rule(
         r"unrecognized arguments|invalid choice: ",
@@ -147,7 +162,8 @@ GPU: tuple[Cause, ...] = (
         "cuMemImportFromShareableHandle failed: CUDA_ERROR_NOT_PERMITTED",
     ),
     rule(
-        r"CUDA_ERROR_NOT_PERMITTED|CUDA error: operation not permitted",
+        r"CUDA_ERROR_NOT_PERMITTED|CUDA error: operation not permitted"
+        r"|Cuda failure (?:800|'operation not permitted')",
         "no NVLink fabric access: the IMEX channel is missing",
         "/dev/nvidia-caps-imex-channels/channel0 must be on the node and in the container",
         "[CUDA_ERROR_NOT_PERMITTED] operation not permitted in expression cuMemCreate(&handle,",
@@ -189,7 +205,7 @@ GPU: tuple[Cause, ...] = (
 
 TRANSFER: tuple[Cause, ...] = (
     rule(
-        r"Local block size \d+ is not divisible by remote",
+        r"(?i:(?:local|remote) block size \d+ .{0,40}divisible by (?:the )?(?:local|remote))",
         "prefill and decode chose different KV block sizes",
         "set the same --block-size on both roles",
         "AssertionError: Local block size 16 is not divisible by remote block size 32",
@@ -276,7 +292,15 @@ RANKS: tuple[Cause, ...] = (
         "ValueError: Unable to find address for: ^lo,docker",
     ),
     rule(
-        r"Using the loopback address as fallback|Gloo connectFullMesh failed",
+        r"Unable to find address for: ",
+        "GLOO_SOCKET_IFNAME names a device that this node does not have",
+        "name the device that reaches the other nodes; ip -br addr on the node lists them",
+        "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to "
+        "find address for: bond0",
+    ),
+    rule(
+        r"Using the loopback address as fallback|Gloo connectFullMesh failed"
+        r"|gloo/transport.*\[(?:127\.\d+\.\d+\.\d+|::1)\]",
         "Gloo fell back to loopback",
         "set GLOO_SOCKET_IFNAME to the device between the nodes",
         "[rank1] Gloo connectFullMesh failed with connect timeout",
