@@ -19,6 +19,7 @@ from launcher.follow import follow
 from launcher.launching import Job, clean_enough, document_of, hand_over, new_run_dir, preview, told
 from launcher.mistakes import explain
 from launcher.placement import place
+from launcher.plain_text import printable
 from launcher.plan import build_plan
 from launcher.provenance import checkout_state
 from launcher.schema import LaunchConfig, register
@@ -86,7 +87,7 @@ def _run(words: list[str]) -> int:
             raise PlanError(placed(found.problems, made.overrides, made.labels, CONF_DIR))
         if config.dry_run.lower() == "false":  # a dry run prints its own
             for warning in found.warnings:
-                sys.stderr.write(f"warning: {warning}\n")
+                sys.stderr.write(f"warning: {printable(warning)}\n")
         codes.append(launch(config, made, found.warnings))
     sys.stdout.flush()
     return max(codes, default=0)
@@ -103,11 +104,12 @@ def main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except LauncherError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {printable(str(error))}\n")
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
-        sys.stderr.write(f"error: {explain(error, CONF_DIR)}\n")
+        sys.stderr.write(f"error: {printable(explain(error, CONF_DIR))}\n")
     except OSError as error:
-        sys.stderr.write(f"error: {error.filename or 'output'}: {error.strerror}\n")
+        where = printable(str(error.filename or "output"))
+        sys.stderr.write(f"error: {where}: {error.strerror}\n")
     return 2
 
 

@@ -18,7 +18,7 @@ OWNED_SBATCH = frozenset(
     {
         *("nodes", "ntasks", "ntasks-per-node", "time", "gpus-per-node", "gpus", "segment"),
         *("signal", "requeue", "no-requeue", "array", "output", "error", "job-name", "wrap"),
-        *("chdir", "account", "partition", "qos", "reservation", "exclude", "nodelist"),
+        *("chdir", "account", "partition", "qos", "reservation", "exclude"),
         "dependency",
     }
 )
@@ -112,9 +112,12 @@ def owned_options(config: LaunchConfig) -> Iterator[str]:
     """Options of sbatch and vllm-router that the launcher works out itself."""
     for name, value in config.cluster.sbatch.items():
         if name.replace("_", "-") in OWNED_SBATCH:
+            known = {"topology", "cluster.time", "cluster.segment", "cluster.grace_s"}
+            own = f"cluster.{name}" if hasattr(config.cluster, name) else "cluster.results_dir"
+            others = ", ".join(sorted(known - {own}))
             yield (
-                f"cluster.sbatch.{name}={value!r}: the launcher sets this option; use the "
-                f"topology, cluster.time, cluster.segment, cluster.grace_s or cluster.{name}"
+                f"cluster.sbatch.{name}={value!r}: the launcher sets this option; use {own}, or "
+                f"what decides it: {others}"
             )
         if isinstance(value, (dict, list)):
             yield f"cluster.sbatch.{name}={value!r}: allowed: one text or number"

@@ -20,7 +20,8 @@ from launcher.schema import LaunchConfig
 
 OVERRIDE_HELP = (
     "values with commas, braces, brackets, quotes, = or blanks need the shell's quotes around the "
-    "whole override, as in 'flags.all.x={a:1}' (docs/configure.md)"
+    "whole override, as in 'flags.all.x={a:1}', and texts with = or blanks inside lists and braces "
+    "double quotes of their own, as in 'cluster.srun=[\"--mpi=pmix\"]' (docs/configure.md)"
 )
 
 

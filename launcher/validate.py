@@ -33,7 +33,16 @@ from launcher.prompts import SOURCES, prompt_problems
 from launcher.schema import LaunchConfig
 from launcher.segment import segment_of
 from launcher.sizes import allocation, cpus, one_domain, sequences
+from launcher.slurm_words import (
+    drops_environment,
+    node_lists,
+    nothing_words,
+    sbatch_names,
+    shares_nodes,
+    srun_options,
+)
 from launcher.time_limit import grace_for_teardown, time_limit
+from launcher.written_paths import cache_folder, env_names, log_paths, mounted_paths
 from launcher.yaml_words import BOOLEANS, env_booleans, env_booleans_elsewhere, sbatch_values
 
 Rule = Callable[[LaunchConfig], Iterator[str]]
@@ -335,7 +344,8 @@ def known_bad_warnings(config: LaunchConfig) -> Iterator[str]:
 
 FORM_RULES: tuple[Rule, ...] = (
     *(words, numbers, roles, load, site, time_limit, owned_options, env_booleans, sbatch_values),
-    safe_text,
+    *(safe_text, srun_options, sbatch_names, node_lists, nothing_words),
+    *(cache_folder, log_paths, mounted_paths, env_names),
     prompt_problems,
 )
 PLAN_RULES: tuple[Rule, ...] = (
@@ -361,4 +371,6 @@ ADVICE_RULES: tuple[Rule, ...] = (
     sequences,
     crowded_ports,
     env_booleans_elsewhere,
+    shares_nodes,
+    drops_environment,
 )

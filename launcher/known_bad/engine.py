@@ -186,11 +186,18 @@ def _abort_timeout(view: View) -> Iterator[str]:
         yield f"{view.at_env(name)}: gone since 0.22.0, nothing reads it"
 
 
+COMPILE_CACHES = (
+    *("TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "TORCHINDUCTOR_CACHE_DIR"),
+    "DG_JIT_CACHE_DIR",
+)
+"""Folders that engines compile into; DeepGEMM's lies below VLLM_CACHE_ROOT unless it is set."""
+
+
 def _shared_caches(view: View) -> Iterator[str]:
     nodes = [process.node for process in view.placement.processes]
     if len(nodes) == len(set(nodes)):
         return
-    for name in ("TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "TORCHINDUCTOR_CACHE_DIR"):
+    for name in COMPILE_CACHES:
         if name in view.env:
             yield f"{view.at_env(name)}: several processes of a node would compile into one folder"
 
