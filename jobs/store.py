@@ -114,6 +114,11 @@ class RunDir:
         return self.path / "series.parquet"
 
     @property
+    def requests(self) -> Path:
+        """The native client's records of single requests, one Parquet file a point."""
+        return self.path / "requests"
+
+    @property
     def gates(self) -> Path:
         """ready and go files by which prepared clients are held and released."""
         return self.path / "gates"
@@ -152,7 +157,7 @@ class RunDir:
     def make_folders(self) -> None:
         """The folders a job writes into, private to the user."""
         folders = (self.logs, self.points, self.raw, self.gates, self.accuracy, self.preflight)
-        for folder in (*folders, self.series):
+        for folder in (*folders, self.series, self.requests):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.reserve.write_bytes(b"\0" * RESERVE_BYTES)
 

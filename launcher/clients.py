@@ -23,6 +23,11 @@ def result_path(point: Point) -> str:
     return f"points/raw/{point.index}-{point.name}.json"
 
 
+def requests_path(point: Point) -> str:
+    """The native client's record of single requests, relative to the run directory."""
+    return f"requests/{point.index}-{point.name}.parquet"
+
+
 def client_name(config: LaunchConfig) -> str:
     """The benchmark client of a configuration: vllm_bench or native."""
     return client_of(config)
@@ -40,7 +45,7 @@ def _native(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     argv += ["--result", f"{{run_dir}}/{result_path(point)}"]
     argv += ["--prompts", f"{{run_dir}}/{prompts_path(point)}"]
     argv += ["--concurrency", str(point.concurrency), "--seed", str(point.seed)]
-    argv += ["--timeout-s", str(point.request_timeout_s)]
+    argv += ["--timeout-s", str(point.request_timeout_s), *_sending(point)]
     if point.prompts.source == "multi_turn":
         argv += ["--endpoint", "chat"]
     for name in ("goodput_ttft_ms", "goodput_tpot_ms"):
@@ -48,6 +53,17 @@ def _native(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
             argv += [f"--{name.replace('_', '-')}", str(limit)]
     name = f"client-{point.name}"
     return Step(name=name, node=0, argv=tuple(argv), env=dict(around.env), contained=False)
+
+
+def _sending(point: Point) -> list[str]:
+    """The native client's options besides what to send, and its records of single requests."""
+    sending = point.sending
+    argv = ["--stall-timeout-s", str(sending.stall_timeout_s)]
+    argv += ["--processes", str(sending.processes)]
+    if sending.request_rate is not None:
+        argv += ["--request-rate", str(sending.request_rate)]
+        argv += ["--burstiness", str(sending.burstiness)]
+    return [*argv, "--requests", f"{{run_dir}}/{requests_path(point)}"]
 
 
 def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
@@ -59,7 +75,10 @@ def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     argv += ["--backend", "vllm", "--base-url", base_url(plan), "--endpoint", "/v1/completions"]
     argv += ["--model", config.model.served_name]
     argv += ["--tokenizer", config.model.tokenizer or config.model.path]
-    argv += ["--num-prompts", str(point.num_prompts), "--request-rate", "inf"]
+    rate = point.sending.request_rate
+    argv += ["--num-prompts", str(point.num_prompts)]
+    argv += ["--request-rate", "inf" if rate is None else str(rate)]
+    argv += [] if rate is None else ["--burstiness", str(point.sending.burstiness)]
     argv += ["--max-concurrency", str(point.concurrency), "--seed", str(point.seed)]
     argv += ["--ignore-eos", "--temperature", "0", "--disable-tqdm"]
     argv += ["--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,99"]

@@ -64,6 +64,16 @@ class PromptPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """How a point's requests are sent (docs/load-client.md)."""
+
+    request_rate: float | None = None
+    burstiness: float = 1.0
+    processes: int = 0
+    stall_timeout_s: float = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One benchmark point; token ranges are inclusive [low, high] per request."""
 
@@ -82,6 +92,7 @@ class Point:
     seed: int
     """Its own: workload.seed + index."""
     client: str
+    sending: Sending = Sending()
     request_timeout_s: float
     prompts: PromptPlan = PromptPlan()
     goodput_ttft_ms: float | None = None
@@ -94,6 +105,7 @@ class Point:
         return (
             *(self.concurrency, self.num_prompts, self.warmup_requests, self.isl, self.osl),
             *(self.range_definition, self.range_ratio, self.input_range, self.output_range),
+            self.sending,
             *(self.client, self.request_timeout_s, self.seed - self.index, self.prompts),
             *(self.goodput_ttft_ms, self.goodput_tpot_ms),
         )
@@ -209,6 +221,12 @@ def _points(config: LaunchConfig) -> tuple[Point, ...]:
             output_range=outputs,
             seed=load.seed + index,
             client=client_of(config),
+            sending=Sending(
+                request_rate=load.request_rate,
+                burstiness=load.burstiness,
+                processes=load.client_processes,
+                stall_timeout_s=load.stall_timeout_s,
+            ),
             request_timeout_s=load.request_timeout_s,
             prompts=prompts,
             goodput_ttft_ms=load.goodput.ttft_ms,

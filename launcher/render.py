@@ -151,6 +151,7 @@ def _point_document(
         "client": point.client,
         "prompts": asdict(point.prompts),
         "goodput": {"ttft_ms": point.goodput_ttft_ms, "tpot_ms": point.goodput_tpot_ms},
+        "sending": asdict(point.sending),
         "step": step_document(client_step(point, plan, around), plan.config.cluster, mounts),
         "result": result_path(point),
     }

@@ -385,6 +385,14 @@ class WorkloadConfig:
     warmup_per_concurrency: float = 1.0
     seed: int = 0
     """Point i uses seed + i, so that no point repeats another's prompts."""
+    request_rate: float | None = None
+    """Requests a second, at most `concurrency` at a time; null: a closed loop of `concurrency`."""
+    burstiness: float = 1.0
+    """Of request_rate: gamma shape of the gaps; 1: Poisson process, below: burstier."""
+    client_processes: int = 0
+    """Processes of the native client; 0: as many as the streams need (docs/load-client.md)."""
+    stall_timeout_s: float = 900.0
+    """Native client: a request during which nothing comes for so long has failed."""
     client: str | None = None
     """vllm_bench | native; null: engine.client."""
     request_timeout_s: float = 3600.0
