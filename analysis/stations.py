@@ -37,12 +37,12 @@ def stations_of(run_path: Path, point: BenchPoint) -> Stations | None:
 @lru_cache(maxsize=1)
 def _looks(run_path: Path) -> tuple[str, Sequence[Look]]:
     """All looks of a run, read once for all its points."""
-    if RunDir(run_path).series.is_dir():
+    if any(RunDir(run_path).series.glob("*.jsonl")):
         wide = read_wide(run_path)
         if not wide.empty:
             return "metrics", _of_series(wide)
     found: list[Look] = []
-    if RunDir(run_path).logs.is_dir():
+    if any(RunDir(run_path).logs.glob("*.log")):
         for clock in clocks(run_path):
             found += read_stats(clock.log, clock.process, clock.role, clock.year, clock.shift_s)
     return "log", found
