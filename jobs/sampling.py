@@ -7,6 +7,7 @@ wrong here costs the series, not the run.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -26,7 +27,8 @@ from jobs.tokens import fill
 
 SHARE = 0.05
 """Of its time that a process may spend on being looked at: one whose page takes long to make
-(many ranks behind one address) is asked more rarely than every cluster.sample_s ..."""
+(many ranks behind one address) is asked more rarely than every cluster.sample_s ... Only the making
+counts, not what a busy process lets the question wait: that is when looks matter most."""
 
 RAREST_S = 10.0
 """... but not more rarely than this."""
@@ -53,6 +55,8 @@ class Target:
     ranks: list[int]
     looks: int = 0
     missed: int = 0
+    fastest_s: float = math.inf
+    """What its page takes when nothing is in front of it."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -124,15 +128,16 @@ class Sampler:
                 page = await self._http.text(target.url, PATIENCE_S)
             except AskError:
                 target.missed += 1
-                took = 0.0
             else:
                 took = time.monotonic() - begun
+                target.fastest_s = min(target.fastest_s, took)
                 looks = target.take(time.time() - took / 2, took, target.page.read(page))
                 for look in looks:
                     self._files.row(target.name, target.row(look))
                 self._keep(looks)
             rest = time.monotonic() - begun
-            every = max(self._every_s, min(took / SHARE, RAREST_S))
+            cost_s = 0.0 if math.isinf(target.fastest_s) else target.fastest_s
+            every = max(self._every_s, min(cost_s / SHARE, RAREST_S))
             await asyncio.sleep(max(every - rest, self._every_s / 10))
 
     def begin_point(self) -> None:

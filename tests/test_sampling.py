@@ -17,11 +17,13 @@ from jobs.series_page import SeriesPage
 from jobs.stations import Look
 
 HOST = "127.0.0.1"
+SEEN: web.AppKey[list[str]] = web.AppKey("seen")
 PAGE = 'vllm:num_requests_running{engine="0"} 4.0\nvllm:num_requests_running{engine="1"} 5.0\n'
 
 
 async def serve(handler: Any) -> tuple[web.AppRunner, int]:
     app = web.Application()
+    app[SEEN] = []
     app.router.add_get("/{any:.*}", handler)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
@@ -35,6 +37,9 @@ async def answers(request: web.Request) -> web.Response:
         await asyncio.Event().wait()
     if request.path.startswith("/late"):
         await asyncio.sleep(0.1)
+    if request.path.startswith("/busy") and request.app[SEEN]:
+        await asyncio.sleep(0.1)
+    request.app[SEEN].append(request.path)
     status = 500 if request.path.startswith("/fails") else 200
     return web.Response(text=PAGE, status=status)
 
@@ -84,6 +89,12 @@ def test_a_page_that_takes_long_is_asked_for_more_rarely(tmp_path: Path) -> None
     """0.1 s a page may be 5 % of the time: not again before 2 s have passed."""
     (late,) = asyncio.run(sampled(tmp_path, ["late"], 0.7, 0.05))
     assert late.looks == 1
+
+
+def test_one_that_is_only_busy_is_asked_as_often_as_ever(tmp_path: Path) -> None:
+    """Its first page was quick: what takes long now is what stands in front of the question."""
+    (busy,) = asyncio.run(sampled(tmp_path, ["busy"], 1.5, 0.05))
+    assert busy.looks > 3
 
 
 def test_no_interval_means_no_looks_and_no_files(tmp_path: Path) -> None:
