@@ -19,12 +19,12 @@ from analysis.facts import tidy
 from analysis.load import load
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMON = (
-    "topology=dp1_prefill1x1", "cluster=local", "engine=rehearsal", "workload=smoke",
-    "model=tiny_qwen3_5", "accuracy=none", "canary.enabled=false", "allow_dirty=true", "wait=true",
-    "cluster.sample_s=0.25", "workload.isl=256", "workload.osl=32", "workload.concurrency=[16]",
-    "workload.prompts_per_concurrency=6",
-)  # fmt: skip
+COMMON = {
+    "topology": "dp1_prefill1x1", "cluster": "local", "engine": "rehearsal", "workload": "smoke",
+    "model": "tiny_qwen3_5", "accuracy": "none", "canary.enabled": "false", "allow_dirty": "true",
+    "wait": "true", "cluster.sample_s": "0.25", "workload.isl": "256", "workload.osl": "32",
+    "workload.concurrency": "[16]", "workload.prompts_per_concurrency": "6",
+}  # fmt: skip
 TRUTHS: dict[str, tuple[str, ...]] = {
     "prefill": ("prefill-tps=3000",),
     "decode-kv": ("decode-kv-tokens=1000", "decode-tps=60"),
@@ -33,17 +33,18 @@ TRUTHS: dict[str, tuple[str, ...]] = {
     "frontend": ("frontend-ms=40", "prefill-tps=1e6"),
     "": ("decode-tps=8", "prefill-tps=400"),
 }
-"""The word, and the options that make it true. Nothing is saturated in the last one: with two
-requests in flight prefill and decode both idle half of the time."""
-MORE: dict[str, tuple[str, ...]] = {
-    "": ("workload.concurrency=[2]", "workload.osl=8", "workload.prompts_per_concurrency=8"),
-}
+"""The word, and the options that make it true."""
+ALONE = {
+    "workload.concurrency": "[1]", "workload.osl": "8", "workload.prompts_per_concurrency": "12",
+}  # fmt: skip
+"""Where nothing is saturated: one request, which prefill and decode take turns to serve."""
 
 
 def measure(word: str, folder: Path) -> tuple[str, str]:
     """(verdict, evidence) of one run."""
     options = [f"+engine.options.{option}" for option in TRUTHS[word]]
-    command = [sys.executable, "-m", "launcher", *COMMON, *MORE.get(word, ()), *options]
+    settings = [f"{key}={value}" for key, value in {**COMMON, **({} if word else ALONE)}.items()]
+    command = [sys.executable, "-m", "launcher", *settings, *options]
     done = subprocess.run(
         [*command, f"cluster.results_dir={folder}"],
         cwd=ROOT, capture_output=True, text=True, check=False,
