@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections import Counter
@@ -195,7 +196,7 @@ def label_of(group: Group, axes: Axes) -> str:
         return plan.config.name
     parts = [group.labels["topology"]]
     for word in group.members[0].overrides:
-        key, _, value = word.partition("=")
+        key, _, value = re.sub(r"['\"\\]", "", word).partition("=")
         key = key.lstrip("+~")
         if key in axes.swept and key != "topology" and not key.startswith(("workload", "accuracy")):
             parts.append(value if "." not in key else f"{key.rsplit('.', 1)[1]}{value}")

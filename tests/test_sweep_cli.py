@@ -150,3 +150,15 @@ def test_a_glob_that_matches_nothing_is_told(tmp_path: Path) -> None:
     done = launcher(tmp_path, "-m", *RUN, "topology=glob(no_such*)", "dry_run=true")
     assert done.returncode == 2
     assert "topology: no option matches" in done.stderr
+
+
+def test_a_job_is_called_by_its_values_without_their_quotes_and_null_is_no_option(
+    tmp_path: Path,
+) -> None:
+    axis = "+engine.options.fail=null,'decode/deaf'"
+    done = launcher(tmp_path, "-m", *RUN, "topology=dp1_prefill1x1", axis, "dry_run=true")
+    assert done.returncode == 0, done.stderr
+    assert "  dp1_prefill1x1-faildecode/deaf: " in done.stdout
+    assert "--fail null" not in done.stdout
+    assert "--fail None" not in done.stdout
+    assert done.stdout.count("--fail decode/deaf") > 1

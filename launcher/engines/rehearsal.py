@@ -58,7 +58,8 @@ class RehearsalEngine:
         argv += ["--dp-local", str(len(process.dp_ranks)), "--nixl-base", str(ports.nixl_base)]
         if process.endpoint_nodes > 1:
             argv += ["--rpc-address", address(process.leader_node), "--rpc-port", str(ports.rpc)]
-        options = {name.replace("_", "-"): v for name, v in config.engine.options.items()}
+        given = config.engine.options.items()
+        options = {name.replace("_", "-"): v for name, v in given if v is not None}
         return argv + render_flags(options, off_prefix=None)
 
     def worker_env(
