@@ -4,8 +4,8 @@
 
 Starts a sweep of two jobs on this machine (stand-in servers; the second one's decode dies while it
 measures), watches it in a pseudo terminal of 110 columns, and prints of every state that the runs
-were in the last picture drawn, as text; then what `jobs show` says of the sweep. docs/watch-a-run.md
-holds what it printed.
+were in the last picture drawn, as text; then what `jobs show` says of the sweep.
+docs/watch-a-run.md holds what it printed.
 """
 
 from __future__ import annotations
