@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from analysis.accuracy import Gate, gate
 from analysis.bottleneck import Bottleneck
-from analysis.point import cached_share, external_share, in_flight
+from analysis.point import cached_share, external_share, in_flight, mean_e2el_ms
 from analysis.run import Run
 from analysis.thresholds import (
     ACCURACY_INVALID,
@@ -53,6 +53,8 @@ def run_doubts(run: Run) -> Iterator[str]:
 
 def _offered(point: BenchPoint) -> Iterator[str]:
     """Did the load that was asked for reach the servers?"""
+    if not point.concurrency:
+        return
     asked, per_stream = point.concurrency, point.num_prompts / max(1, point.concurrency)
     peak, flying = point.window.peak_concurrency, in_flight(point)
     allowed = REACHED_CONCURRENCY.value * asked
@@ -75,7 +77,7 @@ def _offered(point: BenchPoint) -> Iterator[str]:
 
 def _client(point: BenchPoint) -> Iterator[str]:
     """Was the client itself in the way?"""
-    wait, whole = point.window.queue_mean_ms, point.e2el_ms.mean
+    wait, whole = point.window.queue_mean_ms, mean_e2el_ms(point)
     if wait and whole is not None and wait > QUEUE_SHARE.value * whole:
         yield (
             f"client queueing: requests waited {wait:.0f} ms in the client on average, outside"

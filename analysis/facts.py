@@ -54,11 +54,18 @@ def tidy(loaded: Loaded) -> pd.DataFrame:
             shared | _point_facts(run, point) | _latencies(run, point) | _judged(judged, point)
             for point in run.points
         ]
+    if loaded.rows:
+        shown = [{name: _plain(value) for name, value in row.items()} for row in loaded.rows]
+        return pd.DataFrame([*rows, *shown], dtype=object)
     if not rows:
         return pd.DataFrame(columns=["run"], dtype=object)
     # All rows have the same keys in the same order: columns are read straight off.
     columns = zip(*(row.values() for row in rows), strict=True)
     return pd.DataFrame(dict(zip(rows[0], columns, strict=True)), dtype=object)
+
+
+def _plain(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value
 
 
 def _run_facts(run: Run) -> Row:
@@ -89,6 +96,7 @@ def _accuracy_facts(run: Run) -> Row:
 
 def _point_facts(run: Run, point: BenchPoint) -> Row:
     own = run.workloads.get(point.index)
+    known = run.foreign is None or point.input_range != [0, 0]
     server, window, load = point.server, point.window, point.load
     facts = {name: getattr(server, name) for name in COUNTERS}
     facts |= {name: getattr(window, name) for name in WINDOW}
@@ -97,14 +105,14 @@ def _point_facts(run: Run, point: BenchPoint) -> Row:
         "workload": printable(own) if own else _shown(run.labels.get("workload")),
         "point": printable(point.name),
         "client": printable(point.client),
-        "concurrency": point.concurrency,
-        "isl": point.isl,
-        "osl": point.osl,
-        "range_definition": printable(point.range_definition),
-        "range_ratio": point.range_ratio,
-        "input_range": f"{point.input_range[0]}..{point.input_range[1]}",
-        "output_range": f"{point.output_range[0]}..{point.output_range[1]}",
-        "seed": point.seed,
+        "concurrency": point.concurrency or None,
+        "isl": point.isl or None,
+        "osl": point.osl or None,
+        "range_definition": _shown(point.range_definition or None),
+        "range_ratio": point.range_ratio if known else None,
+        "input_range": f"{point.input_range[0]}..{point.input_range[1]}" if known else None,
+        "output_range": f"{point.output_range[0]}..{point.output_range[1]}" if known else None,
+        "seed": point.seed if run.foreign is None else None,
         "started_at": printable(point.started_at),
         "num_prompts": point.num_prompts,
         "completed": point.completed,

@@ -25,7 +25,10 @@ from jobs.records import BenchPoint
 def point_faults(run: Run, point: BenchPoint) -> Iterator[str]:
     """Every fault of one point, in words."""
     yield from _requests(point)
-    yield from _lengths(point)
+    if run.foreign is None:
+        yield from _lengths(point)
+    else:
+        yield from _foreign_lengths(point)
     yield from _counts(point)
     yield from _clock(point)
     yield from _transfer(run, point)
@@ -67,6 +70,13 @@ def _lengths(point: BenchPoint) -> Iterator[str]:
             f"{point.input_range[1]}: not comparable"
         )
     yield from _range_faults(point)
+
+
+def _foreign_lengths(point: BenchPoint) -> Iterator[str]:
+    """Of another tool's result only the prompts' mean length, where it tells what was asked for."""
+    if point.input_range != [0, 0] and abs(_drift(point, point.input_range, True)) > 1:
+        mean, asked = point.total_input_tokens / point.completed, point.input_range
+        yield f"mean input length {mean:.1f} is not that of {asked[0]}..{asked[1]}: not comparable"
 
 
 def _range_faults(point: BenchPoint) -> Iterator[str]:
@@ -136,7 +146,11 @@ def _clock(point: BenchPoint) -> Iterator[str]:
     if longest is not None and longest / 1000 > point.duration_s + CLOCK_SLACK.value:
         yield f"clock: mean E2E {longest / 1000:.1f} s, but the point took {point.duration_s:.1f} s"
     flying = in_flight(point)
-    if flying is not None and flying > OVER_CONCURRENCY.value * point.concurrency:
+    if (
+        flying is not None
+        and point.concurrency
+        and flying > OVER_CONCURRENCY.value * point.concurrency
+    ):
         yield (
             f"clock: {flying:.1f} requests in flight on average (completed x E2E / duration), at"
             f" most {point.concurrency} were allowed"

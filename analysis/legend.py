@@ -51,7 +51,7 @@ def _counts(run: Run) -> str:
 def _ranges(frame: pd.DataFrame) -> Iterator[str]:
     """The length ranges; a warning when rows drawn from different ones stand together."""
     names = ["range_definition", "range_ratio", "input_range", "output_range"]
-    kinds = frame[names].drop_duplicates().itertuples(index=False)
+    kinds = frame[names].dropna().drop_duplicates().itertuples(index=False)
     texts = [f"{name} {ratio:g}: input {low}, output {high}" for name, ratio, low, high in kinds]
     if texts:
         yield f"lengths drawn from {'; '.join(texts)}"
@@ -60,7 +60,7 @@ def _ranges(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _accuracies(runs: Iterable[Run]) -> Iterator[str]:
-    for run in runs:
+    for run in (run for run in runs if run.foreign is None):
         mark = "rehearsal, " if run.rehearsal else ""
         yield f"accuracy, {run.run_id}: {mark}{describe(run.accuracy_plan, run.accuracy)}"
 
@@ -92,7 +92,7 @@ def _remarks(frame: pd.DataFrame, column: str) -> Iterator[str]:
 
 def endings(runs: Iterable[Run]) -> Iterator[str]:
     """Runs that did not complete, and how far they came."""
-    for run in runs:
+    for run in (run for run in runs if run.foreign is None):
         outcome, planned = run.outcome, len(run.planned)
         done = f"{len(run.points)} of {planned or '?'} points"
         if outcome is None:

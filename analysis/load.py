@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from analysis.errors import AnalysisError, BrokenFileError
+from analysis.foreign import read_foreign
+from analysis.foreign_rows import Row
 from analysis.run import Run, parse_run
 from analysis.safetext import printable
 from jobs.record_checks import check_point, check_repeat
@@ -37,11 +39,14 @@ class Loaded:
     runs: list[Run] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     lost_records: int = 0
+    rows: list[Row] = field(default_factory=list)
+    """Aggregates of other tools, as facts under the columns' names."""
 
     def only(self, run_ids: set[str]) -> Loaded:
         """The runs of those ids alone, and all warnings."""
         kept = [run for run in self.runs if printable(run.run_id) in run_ids]
-        return replace(self, runs=kept)
+        rows = [row for row in self.rows if printable(row["run"]) in run_ids]
+        return replace(self, runs=kept, rows=rows)
 
     def lose(self, error: BrokenFileError) -> None:
         """Note a record that cannot be used."""
@@ -71,7 +76,9 @@ def _collection_paused() -> Iterator[None]:
 def _load(paths: Sequence[Path]) -> Loaded:
     loaded = Loaded()
     names: dict[str, Path] = {}
-    for folder in each_once(paths, loaded):
+    files = [path for path in paths if _is_file(path)]
+    folders = [path for path in paths if path not in files]
+    for folder in each_once(folders, loaded):
         try:
             run = parse_run(folder, read_object(RunDir(folder).run_json))
         except BrokenFileError as error:
@@ -86,9 +93,28 @@ def _load(paths: Sequence[Path]) -> Loaded:
         _fill(run, loaded)
         loaded.runs.append(run)
     share_accuracy(loaded.runs)
-    for path in paths:
+    for path in files:
+        _add_foreign(path, loaded)
+    for path in folders:
         _tell_refused(path, loaded)
     return loaded
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise AnalysisError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _add_foreign(path: Path, loaded: Loaded) -> None:
+    """Another tool's result; what of it cannot be used costs a warning."""
+    found = read_foreign(path)
+    if found.run is not None:
+        loaded.runs.append(found.run)
+    loaded.rows += found.rows
+    for warning in found.warnings:
+        loaded.lose(BrokenFileError(warning))
 
 
 def _tell_refused(path: Path, loaded: Loaded) -> None:

@@ -15,6 +15,7 @@ import pandas as pd
 from analysis.compute import Compute, fact, half_width, per_user, rate
 from analysis.facts import LATENCIES, STATISTICS
 
+TOLD = "told_"
 DTYPES: dict[str, Any] = {"text": "string", "whole": "Int64", "real": "float64"}
 
 
@@ -35,8 +36,14 @@ class Metric:
 
 def compute_all(facts: pd.DataFrame) -> pd.DataFrame:
     """Every metric as a column, typed by its kind; what was not told is a missing value."""
-    columns = {m.name: m.compute(facts).astype(DTYPES[m.kind]) for m in METRICS}
+    columns = {m.name: _values(m, facts).astype(DTYPES[m.kind]) for m in METRICS}
     return pd.DataFrame(columns, index=facts.index)
+
+
+def _values(metric: Metric, facts: pd.DataFrame) -> pd.Series[float]:
+    """What is computed; where that is missing, what another tool's aggregate tells instead."""
+    values, told = metric.compute(facts), f"{TOLD}{metric.name}"
+    return values.fillna(facts[told].astype("float64")) if told in facts else values
 
 
 def _text(name: str, label: str, doc: str, source: str) -> Metric:

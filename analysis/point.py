@@ -56,3 +56,13 @@ def in_flight(point: BenchPoint) -> float | None:
     if point.e2el_ms.mean is None or not point.duration_s or not point.completed:
         return None
     return point.completed * point.e2el_ms.mean / 1000 / point.duration_s
+
+
+def mean_e2el_ms(point: BenchPoint) -> float | None:
+    """The mean E2E; where a client does not tell it, mean TTFT + mean TPOT of all later tokens."""
+    if point.e2el_ms.mean is not None or not point.completed:
+        return point.e2el_ms.mean
+    first, each = point.ttft_ms.mean, point.tpot_ms.mean
+    if first is None or each is None:
+        return None
+    return first + each * max(0.0, point.total_output_tokens / point.completed - 1)

@@ -57,6 +57,8 @@ class Run:
     """The run of the same deployment that asked the questions for this one."""
     canary: str | None = None
     """Verdict of the state canary: passed, void, skipped or failed; None where it never ran."""
+    foreign: str | None = None
+    """The other tool whose result this is; it has nothing but the client's figures."""
 
     @cached_property
     def accuracy(self) -> AccuracySummary | None:
@@ -78,6 +80,8 @@ class Run:
     @property
     def status(self) -> str:
         """outcome.json's status; "unfinished" without one: still running, or lost."""
+        if self.foreign is not None:
+            return "foreign"
         return self.outcome.status if self.outcome else "unfinished"
 
 

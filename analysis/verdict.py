@@ -78,6 +78,9 @@ def _transfer_gaps(run: Run, point: BenchPoint) -> Iterator[str]:
 
 def _accuracy_gaps(run: Run) -> Iterator[str]:
     plan, summary = run.accuracy_plan, run.accuracy
+    if run.foreign is not None:
+        yield f"result of {run.foreign}: the client's figures alone, no server's and no accuracy"
+        return
     if summary is None:
         yield "accuracy not run" if plan is None else "accuracy not finished: no repeat yet"
         return

@@ -25,6 +25,14 @@ def read_result(path: Path) -> dict[str, Any]:
         raise JobError(f"{path} is no result of a benchmark client: {error}") from error
     if not isinstance(data, dict):
         raise JobError(f"{path} is no result of a benchmark client: expected a JSON object")
+    try:
+        return normalized(data, str(path))
+    except RecordError as error:
+        raise JobError(str(error)) from None
+
+
+def normalized(data: dict[str, Any], where: str) -> dict[str, Any]:
+    """Older names under the present ones; RecordError without the figures that every result has."""
     for old, new in OLD_NAMES.items():
         if old in data:
             data.setdefault(new, data[old])
@@ -34,7 +42,7 @@ def read_result(path: Path) -> dict[str, Any]:
                 data.setdefault(f"p{pair[0]:g}_{metric}_ms", pair[1])
     wrong = [key for key in NEEDED if _count(data.get(key)) is None]
     if wrong:
-        raise JobError(f"{path}: no usable {', '.join(wrong)} in the client's result")
+        raise RecordError(f"{where}: no usable {', '.join(wrong)} in the client's result")
     return data
 
 

@@ -70,6 +70,11 @@ def read_window(data: Mapping[str, Any], concurrency: int, arrays: Path) -> Wind
     told = data.get("window")
     if told is None and arrays.exists():
         told = from_arrays(_object(arrays), concurrency)
+    return window_of(told, data)
+
+
+def window_of(told: Any, data: Mapping[str, Any]) -> Window:
+    """The window from its figures, and from what `vllm bench serve` says by itself."""
     try:
         window = from_json(Window, told if isinstance(told, dict) else {}, "window")
     except RecordError:

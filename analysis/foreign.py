@@ -1,0 +1,109 @@
+"""Results of other tools, told by their keys: `vllm bench serve` and its forks (sa-bench, the
+native client) as runs of their own; InferenceX, srt-slurm's roll-up, AIPerf and vLLM's GSM8K
+summary as rows. What a tool does not tell stays missing.
+
+Keys: vllm/benchmarks/serve.py (0.6 to 0.33; older releases had total_input, percentile lists and no
+failed), srt-slurm sa-bench/rollup.py, InferenceX utils/process_result.py (latencies in seconds),
+AIPerf profile_export_aiperf.json.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import AnalysisError, BrokenFileError
+from analysis.foreign_points import Named, point_of, run_of
+from analysis.foreign_rows import Row, row_of
+from analysis.run import Run
+
+LARGEST = 64 * 2**20
+KINDS = (
+    "vllm bench serve or sa-bench (duration, completed, total_input_tokens ...), InferenceX"
+    " (tput_per_gpu, conc), srt-slurm benchmark-rollup.json, AIPerf profile_export_aiperf.json,"
+    " vLLM's gsm8k_eval (accuracy, invalid_rate)"
+)
+GPUS_IN_NAME = re.compile(r"gpus_(\d+)(?:_ctx_(\d+)_gen_(\d+))?")
+LENGTHS_IN_PATH = re.compile(r"isl_(\d+)_osl_(\d+)")
+
+
+@dataclass
+class Foreign:
+    """What one file holds."""
+
+    run: Run | None = None
+    rows: list[Row] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_foreign(path: Path) -> Foreign:
+    """AnalysisError for a file that is no result of a tool that is known here."""
+    objects = list(_objects(path))
+    found, named = Foreign(), _named(path)
+    for place, data in enumerate(objects):
+        where = path.name if len(objects) == 1 else f"{path.name}#{place + 1}"
+        try:
+            _take(found, data, where, path, named)
+        except BrokenFileError as error:
+            found.warnings.append(f"{path}: {error}")
+    if found.run is None and not found.rows:
+        told = f" ({found.warnings[0]})" if found.warnings else ""
+        raise AnalysisError(f"{path}: no result of a tool known here: {KINDS}{told}")
+    return found
+
+
+def _take(found: Foreign, data: Any, where: str, path: Path, named: Named) -> None:
+    """One object of the file."""
+    if not isinstance(data, dict):
+        raise BrokenFileError(f"{where}: expected a JSON object, found {type(data).__name__}")
+    if "completed" in data and "duration" in data:
+        if found.run is None:
+            found.run = run_of(path, data, named)
+        found.run.points.append(point_of(data, len(found.run.points), found.run, named))
+        return
+    if isinstance(data.get("runs"), list) and "benchmark_type" in data:
+        for each in data["runs"]:
+            found.rows.append(row_of(data | {"run": each}, where, path))
+        return
+    found.rows.append(row_of(data, where, path))
+
+
+def _named(path: Path) -> Named:
+    """What sa-bench writes into names: results_concurrency_C_gpus_T_ctx_P_gen_D.json in a folder
+    sa-bench_isl_I_osl_O."""
+    gpus, lengths = GPUS_IN_NAME.search(path.name), LENGTHS_IN_PATH.search(str(path.absolute()))
+    numbers = [int(n) if n else None for n in (gpus.groups() if gpus else (None, None, None))]
+    return Named(
+        gpus=numbers[0],
+        prefill=numbers[1],
+        decode=numbers[2],
+        isl=int(lengths[1]) if lengths else None,
+        osl=int(lengths[2]) if lengths else None,
+    )
+
+
+def _objects(path: Path) -> Iterator[Any]:
+    """One or many JSON values of a file: an array, lines, or values one after the other."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise AnalysisError(f"{path}: {path.stat().st_size} bytes, at most {LARGEST} are read")
+        text = path.read_bytes().decode("utf-8-sig").strip()
+    except OSError as error:
+        raise AnalysisError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise AnalysisError(f"{path}: is no UTF-8 text: {error.reason}") from error
+    # NaN is what Python writes for a mean of nothing: a missing value.
+    decoder = json.JSONDecoder(parse_constant=lambda _: None)
+    place = 0
+    while place < len(text):
+        try:
+            value, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError) as error:
+            raise AnalysisError(f"{path}: is no JSON: {error}") from error
+        while place < len(text) and text[place] in " \t\r\n,":
+            place += 1
+        yield from value if isinstance(value, list) else [value]

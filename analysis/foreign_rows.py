@@ -1,0 +1,179 @@
+"""Aggregates of other tools as rows: what they tell under the table's names, the rest missing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import BrokenFileError
+from analysis.intervals import wilson
+from analysis.thresholds import ACCURACY_INVALID
+from analysis.words import Verdict
+
+Row = dict[str, Any]
+
+STATISTICS = {"mean": "mean", "median": "median", "p90": "p90", "p99": "p99"}
+AIPERF = {
+    "ttft": "time_to_first_token", "itl": "inter_token_latency", "e2el": "request_latency",
+}  # fmt: skip
+AIPERF_STATISTICS = {"mean": "avg", "median": "p50", "p90": "p90", "p99": "p99"}
+
+
+def row_of(data: dict[str, Any], where: str, path: Path) -> Row:
+    """The facts of one object; BrokenFileError for one of no tool known here."""
+    if "tput_per_gpu" in data:
+        row = _inferencex(data)
+    elif isinstance(data.get("run"), dict) and "benchmark_type" in data:
+        row = _rollup(data)
+    elif isinstance(data.get("time_to_first_token"), dict) and "request_throughput" in data:
+        row = _aiperf(data)
+    elif "accuracy" in data and "num_questions" in data:
+        row = _gsm8k(data)
+    else:
+        raise BrokenFileError(f"{where}: keys of no tool known here: {', '.join(list(data)[:6])}")
+    name = f"{path.parent.name}/{where}" if path.parent.name not in ("", ".") else where
+    return {"run": name, "path": str(path), "outcome": "foreign", "notes": ""} | _judged(row)
+
+
+def _judged(row: Row) -> Row:
+    """As our own rows, as far as an aggregate allows."""
+    if "verdict" in row:
+        return row
+    failed, completed = row.get("failed"), row.get("completed")
+    if failed:
+        return row | {"verdict": Verdict.INVALID.value, "reasons": f"{failed} requests failed"}
+    if completed == 0:
+        return row | {"verdict": Verdict.INVALID.value, "reasons": "nothing completed"}
+    untold = "" if failed is not None else "; it does not tell how many requests failed"
+    reason = f"aggregate of {row['client']}: nothing else to check it by{untold}"
+    return row | {"verdict": Verdict.UNPROVEN.value, "reasons": reason}
+
+
+def _inferencex(data: Row) -> Row:
+    """Latencies are in seconds. With a disaggregated run output divides by decode GPUs, input by
+    prefill GPUs; without one by all."""
+    prefill, decode = _count(data.get("num_prefill_gpu")), _count(data.get("num_decode_gpu"))
+    apart = data.get("disagg") in (True, "true", "True") and bool(prefill and decode)
+    alone = _count(data.get("tp")) if not apart else None
+    gpus = prefill + decode if apart and prefill and decode else alone
+    total = _number(data.get("tput_per_gpu"))
+    row: Row = {
+        "client": "InferenceX",
+        "model": data.get("model"),
+        "engine": data.get("framework"),
+        "topology": data.get("hw"),
+        "concurrency": _count(data.get("conc")),
+        "isl": _count(data.get("isl")),
+        "osl": _count(data.get("osl")),
+        "range_definition": "inferencemax",
+        "serving_gpus": gpus,
+        "prefill_gpus": prefill if apart else None,
+        "decode_gpus": decode if apart else None,
+        "told_total_tps_per_gpu": total,
+        "told_total_tps": total * gpus if total is not None and gpus else None,
+    }
+    output, inputs = (
+        _number(data.get("output_tput_per_gpu")),
+        _number(data.get("input_tput_per_gpu")),
+    )
+    row |= (
+        {"told_output_tps_per_decode_gpu": output, "told_input_tps_per_prefill_gpu": inputs}
+        if apart
+        else {"told_output_tps_per_gpu": output}
+    )
+    for metric in ("ttft", "tpot", "itl", "e2el"):
+        for ours, theirs in STATISTICS.items():
+            seconds = _number(data.get(f"{theirs}_{metric}"))
+            row[f"{metric}_{ours}_ms"] = None if seconds is None else seconds * 1000
+    return row
+
+
+def _rollup(data: Row) -> Row:
+    """srt-slurm's benchmark-rollup.json: no failed count, and no GPU count in it."""
+    run, told = data["run"], data.get("config")
+    config: Row = told if isinstance(told, dict) else {}
+    row: Row = {
+        "client": str(data.get("benchmark_type")),
+        "model": config.get("model"),
+        "concurrency": _count(run.get("concurrency")),
+        "isl": _count(config.get("isl")),
+        "osl": _count(config.get("osl")),
+        "range_definition": "inferencemax" if data.get("benchmark_type") == "sa-bench" else None,
+        "completed": _count(run.get("completed_requests")),
+        "input_tokens": _number(run.get("total_input_tokens")),
+        "output_tokens": _number(run.get("total_output_tokens")),
+    }
+    rate, completed = _number(run.get("request_throughput")), row["completed"]
+    row["duration_s"] = completed / rate if completed and rate else None
+    for metric in ("ttft", "tpot", "itl", "e2el"):
+        for statistic in ("mean", "p99"):
+            row[f"{metric}_{statistic}_ms"] = _number(run.get(f"{metric}_{statistic}_ms"))
+    return row
+
+
+def _aiperf(data: Row) -> Row:
+    """Its inter-token latency is per request: (E2E - TTFT) / (tokens - 1), which is our TPOT."""
+    row: Row = {
+        "client": "aiperf",
+        "completed": _count(_of(data, "request_count", "avg")),
+        "failed": _whole(_of(data, "error_request_count", "avg")),
+        "told_total_tps": _of(data, "total_token_throughput", "avg"),
+        "told_output_tps": _of(data, "output_token_throughput", "avg"),
+        "duration_s": _of(data, "benchmark_duration", "avg"),
+        "mean_input_tokens": _of(data, "input_sequence_length", "avg"),
+        "mean_output_tokens": _of(data, "output_sequence_length", "avg"),
+    }
+    for metric, theirs in AIPERF.items():
+        for ours, statistic in AIPERF_STATISTICS.items():
+            name = "tpot" if metric == "itl" else metric
+            row[f"{name}_{ours}_ms"] = _of(data, theirs, statistic)
+    config = data.get("input_config")
+    load = config.get("loadgen") if isinstance(config, dict) else None
+    if isinstance(load, dict):
+        row["concurrency"] = _count(load.get("concurrency"))
+    return row
+
+
+def _gsm8k(data: Row) -> Row:
+    """vLLM's gsm8k_eval counts a request that never got an answer as one without a number: a high
+    invalid rate may be either, and the score is none."""
+    score, questions = _number(data.get("accuracy")), _count(data.get("num_questions"))
+    invalid = _number(data.get("invalid_rate"))
+    ends = wilson(score * questions, questions) if score is not None and questions else None
+    row: Row = {
+        "client": "gsm8k_eval", "accuracy_dataset": "gsm8k", "accuracy": score,
+        "accuracy_low": ends[0] if ends else None, "accuracy_high": ends[1] if ends else None,
+        "accuracy_answers": questions, "accuracy_invalid_rate": invalid, "accuracy_repeats": 1,
+    }  # fmt: skip
+    if invalid is not None and invalid > ACCURACY_INVALID.value:
+        reason = (
+            f"{invalid:.0%} of the answers are invalid without a reason: requests that failed are"
+            " counted so too; run it again and count them apart"
+        )
+        return row | {"verdict": Verdict.INVALID.value, "reasons": reason}
+    reason = "accuracy alone: no point was measured"
+    return row | {"verdict": Verdict.UNPROVEN.value, "reasons": reason}
+
+
+def _of(data: Row, name: str, statistic: str) -> float | None:
+    value = data.get(name)
+    return _number(value.get(statistic)) if isinstance(value, dict) else _number(value)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) and 0 <= value < 1e18 else None
+
+
+def _whole(value: Any) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None else None
+
+
+def _count(value: Any) -> int | None:
+    """A positive whole number, also one in a string."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 12:
+        value = int(value)
+    return _whole(value) or None
