@@ -164,7 +164,7 @@ def submit(order: Order, document: dict[str, Any]) -> Submitted:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    path.write_text(spread(document, 3) + "\n", encoding="utf-8")
+    path.write_text(spread(document, 2) + "\n", encoding="utf-8")
 
 
 def _job_label(name: str, run_dir: Path) -> str:
