@@ -9,6 +9,18 @@ from jobs.process_tree import MARK_VARIABLE
 
 SLURM_FAMILIES = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "SALLOC_", "PMI_", "PMIX_", "PMI2_")
 
+RANK_FAMILIES = ("OMPI_", "MV2_", "VLLM_DP_", "TORCHELASTIC_")
+RANK_NAMES = frozenset(
+    {
+        *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"),
+        *("MASTER_ADDR", "MASTER_PORT", "VLLM_HOST_IP", "VLLM_PORT"),
+        *("VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"),
+    }
+)
+"""One process's place among others, left by mpirun, torchrun or an engine in the shell that
+launches: no step is that process. vLLM takes VLLM_DP_* where an engine has one rank only (0.33.0
+config/parallel.py); what the plan gives a step stands in its own command."""
+
 KEPT = frozenset(
     {
         "SLURM_CONF",
@@ -55,7 +67,8 @@ def step_environment(environ: Mapping[str, str], api_key: str, mark: str) -> dic
     kept = {
         name: value
         for name, value in environ.items()
-        if not name.startswith(SLURM_FAMILIES) or name in KEPT
+        if name in KEPT
+        or not (name.startswith((*SLURM_FAMILIES, *RANK_FAMILIES)) or name in RANK_NAMES)
     }
     return {
         **kept,

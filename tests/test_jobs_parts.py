@@ -115,6 +115,17 @@ def test_steps_get_the_drivers_environment_without_slurms_options() -> None:
     assert found["VLLM_API_KEY"] == found["OPENAI_API_KEY"] == "the-key"
 
 
+def test_steps_are_not_taken_for_the_rank_that_launched_them() -> None:
+    rank = {
+        *("OMPI_COMM_WORLD_RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"),
+        *("VLLM_DP_RANK", "VLLM_DP_SIZE", "VLLM_DP_MASTER_IP", "TORCHELASTIC_RUN_ID"),
+        *("VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_HOST_IP", "VLLM_PORT"),
+    }
+    kept = {"VLLM_LOGGING_LEVEL", "NCCL_DEBUG", "MASTER_KEY_FILE"}
+    found = step_environment(dict.fromkeys(rank | kept, "1"), "the-key", "the-mark")
+    assert kept == set(found) & (rank | kept)
+
+
 def test_only_tokens_are_replaced_and_json_braces_stay() -> None:
     text = '{"a": {"host": "{node11.address}"}, "n": "{node1.name}"} {run_dir} {other} {node1}'
     expected = '{"a": {"host": "10.0.0.11"}, "n": "gb1"} /runs/r1 {other} {node1}'
