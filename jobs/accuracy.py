@@ -27,7 +27,11 @@ def check_questions(accuracy: AccuracyPlan | None) -> None:
 async def measure_accuracy(
     run: RunSpec, deployment: Deployment, run_dir: RunDir, api_key: str, journal: Journal
 ) -> None:
-    """Every repeat that has no record yet; failures are counted, they do not end the run."""
+    """Every repeat that has no record yet; failures are counted, they do not end the run.
+
+    A repeat without a single answer has measured nothing: JobError, and no record that a resume
+    would take for done.
+    """
     accuracy = run.plan.accuracy
     if accuracy is None:
         return
@@ -52,9 +56,15 @@ async def measure_accuracy(
                 f"accuracy repeat {repeat} is not done within budgets.accuracy_s = "
                 f"{run.plan.budgets.accuracy_s:.0f} s"
             ) from None
+        if not record.answered:
+            reasons = ", ".join(f"{count} x {why}" for why, count in record.errors.items())
+            raise JobError(
+                f"accuracy repeat {repeat}: none of {record.questions} questions got an answer "
+                f"({reasons}); the points are kept, python -m jobs resume asks again"
+            )
         record.snapshot = run.snapshot_sha256
         write_json(path, to_json(record))
-        score = "no answers" if record.accuracy is None else f"{record.accuracy:.1%}"
+        score = f"{record.correct / record.answered:.1%}"
         journal.note(
             "repeat",
             f"repeat {repeat + 1} of {accuracy.repeats}: {score} of {record.answered} right, "

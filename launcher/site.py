@@ -9,6 +9,7 @@ from pathlib import Path
 from launcher.engines import ENGINES
 from launcher.model_files import fact_problems
 from launcher.plan import build_plan
+from launcher.questions import question_problems
 from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
 
@@ -56,6 +57,8 @@ def site_problems(config: LaunchConfig, around: Surroundings) -> Iterator[str]:
         yield from _engine(config)
     if config.accuracy.dataset == "gsm8k":
         yield from _questions(config)
+    if config.accuracy.dataset in ("gsm8k", "word_problems"):
+        yield from question_problems(config.accuracy, Path(around.code_dir))
     if config.workload.source == "trace":
         yield from _trace(config)
     yield from _router(config, around)
