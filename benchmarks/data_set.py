@@ -135,17 +135,36 @@ def measured(python: str, peer: str, folder: str) -> dict[str, Any]:
     return found
 
 
+def say(line: str) -> None:
+    """One line of the result, at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def compare(folder: str, pythons: dict[str, str]) -> None:
     """All peers on one tokenizer, as a table with ratios to ours."""
+    say(f"\n{Path(folder).name}")
     ours = 0.0
     for peer, python in pythons.items():
         found = measured(python, peer, folder)
         if "error" in found:
+            say(f"  {peer:<18} cannot: {found['error']}")
             continue
         each = 1000 * found["cpu_s"] / found["prompts"]
         ours = ours or each
+        say(
+            f"  {peer:<18} {each:8.3f} CPU s per 1,000 prompts, {each / ours:6.1f} times ours; "
+            f"exact {found['exact']} of {found['checked']}, off by {found['off_percent']:.3f} %; "
+            f"RSS {found['rss_mb']:.0f} MB"
+        )
         if peer == "native":
-            pass
+            say(
+                f"  {'':<18} {found['prompts']} prompts: file made and checked in "
+                f"{found['made_cpu_s']:.1f} CPU s ({found['made_wall_s']:.1f} s of wall), "
+                f"{found['file_mb']:.0f} MB; joined to {found['text_mb']:.0f} MB of JSON in "
+                f"{found['joined_cpu_s']:.1f} CPU s; probe, once per tokenizer: "
+                f"{found['probe_cpu_s']:.1f} CPU s"
+            )
 
 
 def main() -> None:
@@ -159,6 +178,7 @@ def main() -> None:
     if options.peer:
         found = PEERS[options.peer](options.tokenizers[0])
         found["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        say(json.dumps(found))
         return
     pythons = dict.fromkeys(("native", "vllm bench random"), options.engine_python)
     if options.aiperf_python:

@@ -112,7 +112,7 @@ class Maker:
                 self._unsafe = str(error)
                 log.warning(
                     "no blocks of this tokenizer can be joined in any order (%s): every prompt is "
-                    "encoded and mended instead, some 100 prompts of 8,000 tokens a second",
+                    "encoded and mended instead, which takes an encoding or two of each",
                     error,
                 )
         return self._pieces
