@@ -19,6 +19,7 @@ from analysis.words import MEANINGS
 # that `table` does not pay for what plots need.
 COMMANDS = {
     "table": ("analysis.table_command", "one row per benchmark point; filter, sort, group, pivot"),
+    "accuracy": ("analysis.accuracy_command", "GSM8K repeat by repeat, pooled, against a baseline"),
     "compare": ("analysis.compare_command", "two sides point by point; regressions beyond noise"),
     "series": ("analysis.series_command", "what the servers said of themselves, over time"),
     "startup": ("analysis.startup_command", "how long each phase of each worker's start took"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from analysis.intervals import t_interval, wilson
+from analysis.thresholds import ACCURACY_INVALID, COLLAPSE_ACCURACY
 from jobs.records import AccuracyRepeat
 
 WORDS = {"gsm8k": "GSM8K", "word_problems": "word problems"}
@@ -99,6 +100,20 @@ def summarize(repeats: Sequence[AccuracyRepeat]) -> AccuracySummary | None:
         strict=statistics.fmean(s for s in stricter if s is not None)
         if None not in stricter
         else None,
+    )
+
+
+def collapse(summary: AccuracySummary | None) -> str:
+    """What a score says that no good model of a comparable run gives; empty without one."""
+    if summary is None or summary.mean is None or not summary.comparable:
+        return ""
+    invalid = summary.invalid_rate or 0.0
+    if summary.mean >= COLLAPSE_ACCURACY.value or invalid <= ACCURACY_INVALID.value:
+        return ""
+    return (
+        f"collapse: accuracy {summary.mean:.2f} with {invalid:.0%} of the answers without a number"
+        " is the signature of decode reading state before it has arrived (asynchronous scheduling"
+        " beside the transfer), not of a weak model: check the engine's release, the state canary"
     )
 
 

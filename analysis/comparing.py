@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.drawn import drawn
+from analysis.intervals import newcombe
 from analysis.metrics import Metric
 from analysis.student import holm, welch
 from analysis.tables import find
@@ -208,12 +209,12 @@ def _accuracies(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[Difference]:
         told = [side.dropna(subset=["accuracy", "accuracy_low", "accuracy_high"]) for side in sides]
         if any(side.empty for side in told):
             continue
-        (p1, l1, u1), (p2, l2, u2) = (
+        first, second = (
             [float(side[name].mean()) for name in ("accuracy", "accuracy_low", "accuracy_high")]
             for side in told
         )
-        low = (p2 - p1) - math.sqrt((p2 - l2) ** 2 + (u1 - p1) ** 2)
-        high = (p2 - p1) + math.sqrt((u2 - p2) ** 2 + (p1 - l1) ** 2)
+        p1, p2 = first[0], second[0]
+        low, high = newcombe((p1, first[1], first[2]), (p2, second[1], second[2]))
         verdict = REGRESSION if high < 0 else IMPROVEMENT if low > 0 else NO_CHANGE
         yield Difference(
             point=str(dataset), metric="accuracy", unit="", n_a=len(told[0]), n_b=len(told[1]),

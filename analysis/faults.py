@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from datetime import datetime
 
-from analysis.accuracy import Gate, gate
+from analysis.accuracy import Gate, collapse, gate
 from analysis.point import DEFINITIONS, expected_range, external_share, in_flight
 from analysis.run import Run
 from analysis.thresholds import (
@@ -189,6 +189,8 @@ def run_faults(run: Run) -> Iterator[str]:
             f"accuracy: {summary.transport_failures} of {summary.questions} questions never got"
             " an answer (transport), run it again"
         )
+    if fallen := collapse(summary):
+        yield fallen
     gated = gate(plan, summary)
     if gated is Gate.ABSENT or plan is None or plan.threshold is None:
         return

@@ -30,6 +30,17 @@ def wilson(successes: float, trials: float) -> tuple[float, float] | None:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def newcombe(
+    first: tuple[float, float, float], second: tuple[float, float, float]
+) -> tuple[float, float]:
+    """Ends for the difference second - first of two shares, each (share, low, high) by Wilson
+    (Newcombe 1998, method 10)."""
+    (p1, l1, u1), (p2, l2, u2) = first, second
+    below = math.sqrt((p2 - l2) ** 2 + (u1 - p1) ** 2)
+    above = math.sqrt((u2 - p2) ** 2 + (p1 - l1) ** 2)
+    return p2 - p1 - below, p2 - p1 + above
+
+
 def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """Lower and upper end for the mean of `values`; None for fewer than two."""
     if len(values) < 2:

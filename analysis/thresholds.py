@@ -100,6 +100,11 @@ ACCURACY_CUT = _limit(
     "accuracy_cut_rate", 0.05, "share of the answers", "INVALID",
     "answers that ended at the token limit were not finished: the score is of the limit",
 )  # fmt: skip
+COLLAPSE_ACCURACY = _limit(
+    "accuracy_collapse", 0.5, "accuracy, beside accuracy_invalid_rate exceeded", "INVALID",
+    "an engine that reads recurrent state before it has arrived scored 0.1 to 0.5 with up to 35 % "
+    "of the answers without a number; a weaker checkpoint loses a few points and still answers",
+)  # fmt: skip
 ACCURACY_INVALID = _limit(
     "accuracy_invalid_rate", 0.05, "share of the answers", "SUSPECT",
     "a good model leaves under 1 % of the answers without a number",
