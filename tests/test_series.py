@@ -21,6 +21,7 @@ from jobs.store import RunDir, write_json
 from tests.analysis_runs import write_run
 
 COLUMNS = ["t", "rank", "answer_s", "running", "kv_usage", "generation_tokens", "preemptions"]
+DATA = Path(__file__).parent / "data" / "engine_logs"
 T0 = 1_785_578_400.0
 """2026-08-01T10:00:00Z, when the point of tests/analysis_runs.py begins."""
 
@@ -193,3 +194,16 @@ def test_the_command_writes_every_look_or_shows_means(
         main([str(run), "--out", str(tmp_path / "x.txt")])
     assert main([str(write_run(tmp_path / "other"))]) == 1
     assert "has no series" in capsys.readouterr().err
+
+
+def test_every_number_that_is_sampled_stands_on_a_real_page() -> None:
+    """vLLM 0.32.0, a decode worker over NIXL; the process' own two have no engine label."""
+    page = (DATA / "decode_metrics.txt").read_text()
+    found = SeriesPage(ENGINE_SERIES).read(page)
+    assert set(found["0"]) | set(found[""]) == set(ENGINE_SERIES)
+    assert set(found[""]) == {"cpu_s", "memory_bytes"}
+    engine = found["0"]
+    assert (engine["prompt_tokens"], engine["generation_tokens"]) == (29760.0, 3384.0)
+    assert (engine["computed_tokens"], engine["external_tokens"]) == (56.0, 29704.0)
+    assert (engine["finished"], engine["transfers"]) == (56.0, 56.0)
+    assert engine["queue_s"] == pytest.approx(18.607, abs=1e-3)
