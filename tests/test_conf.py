@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.rehearsal.options import parse_options
 from launcher.composing import CONF_DIR, GROUPS
 from launcher.errors import PlanError
 from launcher.validate import check_config
@@ -73,6 +74,15 @@ def _lines(path: Path) -> int:
 def test_an_open_value_is_named() -> None:
     with pytest.raises(PlanError, match=r"model\.path is not set"):
         config_of("model.path=???")
+
+
+def test_options_of_the_stand_in_may_be_spelt_with_underscores() -> None:
+    words = ("decode_kv_tokens=900", "transfer-mbps=1500", "frontend_ms=2")
+    given = [f"+engine.options.{word}" for word in words]
+    document = document_of("engine=rehearsal", *given)
+    argv = document["workers"][-1]["argv"]
+    options = parse_options(argv[argv.index("--role") :], {})
+    assert (options.kv_tokens, options.transfer_mbps, options.frontend_ms) == (900, 1500.0, 2.0)
 
 
 def test_a_rehearsal_needs_neither_gsm8k_nor_vllm() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from launcher.flags import render_flags
+from launcher.flags import merge_flags, render_flags
 from launcher.placement import WorkerProcess, address
 from launcher.plan import LaunchPlan
 from launcher.ports import process_ports
@@ -58,9 +58,7 @@ class RehearsalEngine:
         argv += ["--dp-local", str(len(process.dp_ranks)), "--nixl-base", str(ports.nixl_base)]
         if process.endpoint_nodes > 1:
             argv += ["--rpc-address", address(process.leader_node), "--rpc-port", str(ports.rpc)]
-        given = config.engine.options.items()
-        options = {name.replace("_", "-"): v for name, v in given if v is not None}
-        return argv + render_flags(options, off_prefix=None)
+        return argv + render_flags(merge_flags(config.engine.options), off_prefix=None)
 
     def worker_env(
         self, _: WorkerProcess, plan: LaunchPlan, around: Surroundings
