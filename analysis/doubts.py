@@ -44,6 +44,7 @@ def outside_doubts(limit: Bottleneck) -> Iterator[str]:
 
 def run_doubts(run: Run) -> Iterator[str]:
     """What is doubtful about every point of the run."""
+    yield from run.node_doubts
     summary = run.accuracy
     if summary is None or gate(run.accuracy_plan, summary) is Gate.ABSENT:
         return

@@ -17,6 +17,7 @@ from pathlib import Path
 from analysis.errors import AnalysisError, BrokenFileError
 from analysis.foreign import read_foreign
 from analysis.foreign_rows import Row
+from analysis.nodes import node_doubts
 from analysis.run import Run, parse_run
 from analysis.safetext import printable
 from jobs.record_checks import check_point, check_repeat
@@ -192,6 +193,11 @@ def _fill(run: Run, loaded: Loaded) -> None:
     if store.outcome.exists():
         try:
             _add_outcome(run, store.outcome)
+        except BrokenFileError as error:
+            loaded.lose(error)
+    if store.preflight_record.exists():
+        try:
+            run.node_doubts = node_doubts(store.preflight_record)
         except BrokenFileError as error:
             loaded.lose(error)
     if store.canary.exists():

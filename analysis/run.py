@@ -57,6 +57,8 @@ class Run:
     """The run of the same deployment that asked the questions for this one."""
     canary: str | None = None
     """Verdict of the state canary: passed, void, skipped or failed; None where it never ran."""
+    node_doubts: list[str] = field(default_factory=list)
+    """What the preflight warned of that slows servers: too few CPUs, a limited fabric."""
     foreign: str | None = None
     """The other tool whose result this is; it has nothing but the client's figures."""
 

@@ -138,6 +138,24 @@ def test_a_doubt_and_a_missing_proof_are_both_told(tmp_path: Path) -> None:
     assert "accuracy not run" in row["reasons"]
 
 
+def nodes_told(path: Path, *problems: dict[str, Any]) -> dict[str, Any]:
+    """The row of a run whose preflight found these."""
+    run_dir = completed_run(path)
+    write_json(RunDir(path).preflight_record, {"problems": list(problems)})
+    return row_of(run_dir)
+
+
+def test_nodes_with_too_few_cpus_stay_beside_the_result(tmp_path: Path) -> None:
+    few: dict[str, Any] = {
+        **{"check": "CPUs", "state": "warned", "nodes": ["gb200-01", "gb200-02"]},
+        "value": "2 for 4 GPUs: results will be CPU bound",
+    }
+    row = nodes_told(tmp_path / "r", few, {**few, "check": "locked memory"})
+    assert row["verdict"] == "SUSPECT"
+    assert row["reasons"] == f"CPUs on gb200-01, gb200-02: {few['value']}"
+    assert nodes_told(tmp_path / "fine", {**few, "state": "failed"})["verdict"] == "VALID"
+
+
 def test_answers_without_a_number_in_a_score_that_passes_are_a_doubt(tmp_path: Path) -> None:
     odd = [repeat(n, correct=1161, invalid=100) for n in range(5)]
     row = row_of(write_run(tmp_path / "r", repeats=odd))
