@@ -30,6 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("--vllm-python", type=Path, required=True)
+    add("--vllm-function", type=Path, help="its endpoint_request_func.py, instead of all of it")
     add("--repeats", type=int, default=3)
     add("--processes", type=int, default=1)
     add("--url", help="a real server instead of the fake one")
@@ -95,6 +96,8 @@ def native(given: argparse.Namespace, url: str, path: Path, streams: int) -> pee
 
 def vllm(given: argparse.Namespace, url: str, path: Path, streams: int) -> peers.Cost:
     """vLLM's."""
+    if given.vllm_function:
+        return peers.vllm_function(given.vllm_function, url, path, streams, given.vllm_python)
     return peers.vllm_bench(given.vllm_python, url, path, streams, given.model)
 
 

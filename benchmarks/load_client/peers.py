@@ -102,10 +102,12 @@ def vllm_bench(python: Path, url: str, path: Path, concurrency: int, model: str 
     return other("vllm bench", python, "vllm_bench.py", url, str(path), str(concurrency), model)
 
 
-def vllm_function(file: Path, url: str, path: Path, concurrency: int) -> Cost:
+def vllm_function(
+    file: Path, url: str, path: Path, concurrency: int, python: Path = Path(sys.executable)
+) -> Cost:
     """Its request function alone (vllm/benchmarks/lib/endpoint_request_func.py), without vLLM."""
     words = (str(file), url, str(path), str(concurrency))
-    return other("vllm bench's request function", Path(sys.executable), "vllm_function.py", *words)
+    return other("vllm bench's request function", python, "vllm_function.py", *words)
 
 
 def aiohttp(url: str, path: Path, concurrency: int) -> Cost:
