@@ -8,7 +8,7 @@ export ENGINE_ENV
 # Two things at once, each one's output in one piece.
 PAIR := $(MAKE) --no-print-directory -j2 -Otarget
 
-.PHONY: demo test check static lint types floors unit slurm engine matrix golden env engine-env clean
+.PHONY: demo test check static lint types floors unit browser slurm engine matrix golden env engine-env clean
 
 env: $(VENV)/ready  ## the launcher's own environment
 $(VENV)/ready: pyproject.toml
@@ -29,7 +29,7 @@ static: lint types floors
 test: $(VENV)/ready  ## everything; sets up what it needs
 	$(PAIR) static engine-env
 	$(PAIR) unit slurm
-	$(MAKE) --no-print-directory engine
+	$(MAKE) --no-print-directory engine browser
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
