@@ -294,3 +294,15 @@ def test_start_up_names_the_slowest_and_series_have_their_points(
     assert page.locator("#times text.band-name").all_text_contents() == ["c64", "c64"]
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     opened.context.close()
+
+
+def test_ticks_say_where_they_are(watched: Watched) -> None:
+    """Every label is its own place on the axis: 2.5 is never written as 3."""
+    texts = watched.page.evaluate(
+        "[8, 7.6, 20, 0.3, 1100].map((most) => linear([most], 0, 300, 60).ticks"
+        ".map((tick) => [tick.v, Number(tick.text.replace(/,/g, ''))]))"
+    )
+    assert all(abs(v - told) < 1e-9 for ticks in texts for v, told in ticks)
+    assert [v for v, _ in texts[0]] == [0, 2, 4, 6, 8, 10]
+    narrow = watched.page.evaluate("linear([6.9], 0, 220, 64).ticks.map((tick) => tick.text)")
+    assert narrow == ["0.0", "2.5", "5.0", "7.5"]

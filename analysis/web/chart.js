@@ -136,7 +136,7 @@ function near(pixels) {
 }
 
 function colourOf(look) {
-  return isDark() ? look.dark_colour : look.colour;
+  return dark ? look.dark_colour : look.colour;
 }
 
 // The marks with their places, in reading order for the arrow keys.

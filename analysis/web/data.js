@@ -41,7 +41,7 @@ function shown(name, row) {
 function withUnit(name, row) {
   const column = COLUMNS.get(name);
   const text = shown(name, row);
-  return column && column.unit && text !== "-" ? `${text} ${column.unit}` : text;
+  return column && column.unit && column.unit !== "0..1" && text !== "-" ? `${text} ${column.unit}` : text;
 }
 
 // An element with attributes and children; a string child becomes text.
@@ -75,7 +75,9 @@ function isPrinting() {
   return document.body.classList.contains("printing");
 }
 
-function isDark() {
-  return !isPrinting()
-    && window.matchMedia("screen and (prefers-color-scheme: dark)").matches;
+let dark = false;
+
+// Asked once per drawing, not per mark.
+function noteScheme() {
+  dark = !isPrinting() && window.matchMedia("screen and (prefers-color-scheme: dark)").matches;
 }

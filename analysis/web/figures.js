@@ -32,7 +32,7 @@ function seriesOf(row) {
 
 function lookOf(name) {
   const looks = DATA.palette.series;
-  return looks[Math.max(0, state.names.indexOf(name)) % looks.length];
+  return looks[(state.places.get(name) || 0) % looks.length];
 }
 
 function rowsOf(wanted) {
@@ -41,15 +41,17 @@ function rowsOf(wanted) {
   return rows;
 }
 
+let chosen = [];
+
 // Rows that may be drawn, of the chosen load, of the series that are switched on.
-function chosenRows() {
-  return rowsOf((row) => DATA.drawn[row] === 1 && value("workload words", row) === state.workload
+function chooseRows() {
+  chosen = rowsOf((row) => DATA.drawn[row] === 1 && value("workload words", row) === state.workload
     && !state.off.has(seriesOf(row)));
 }
 
 // Rows with both figures, and lines: the points of one run of one series in order of concurrency.
 function laidOut(xName, yName) {
-  const rows = chosenRows().filter((row) => value(xName, row) !== null && value(yName, row) !== null);
+  const rows = chosen.filter((row) => value(xName, row) !== null && value(yName, row) !== null);
   const runs = new Map();
   for (const row of rows) {
     const key = `${seriesOf(row)}\n${value("run", row)}`;
@@ -110,9 +112,9 @@ function drawPareto() {
 }
 
 function paretoWords(count, crowded, name) {
-  const missing = chosenRows().length - count;
+  const missing = chosen.length - count;
   const words = [count ? "Grey band: the frontier of the points drawn; up and right is better." : "No point to draw."];
-  if (chosenRows().some((row) => value("verdict", row) !== "VALID")) {
+  if (chosen.some((row) => value("verdict", row) !== "VALID")) {
     words.push("Hollow marks: not VALID (see the table's verdict).");
   }
   if (missing) words.push(`${missing} chosen points have no such figure.`);
@@ -178,7 +180,7 @@ function drawLatency(kind, label) {
     y: { label: `${kind.toUpperCase()} ${word}, ms`, kind: most / least > 20 ? "log10" : "linear", values: marks.map((m) => m.y) },
     lines, marks, bars: [], watermark: watermarkWords(), height: 300,
   });
-  const missing = chosenRows().length - rows.length;
+  const missing = chosen.length - rows.length;
   byId(`${kind}-note`).textContent = missing ? `${missing} chosen points have no such figure.` : "";
 }
 

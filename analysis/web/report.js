@@ -2,13 +2,16 @@
 // Controls, what they redraw, and paper.
 
 function draw() {
+  noteScheme();
   state.names = seriesNames();
+  state.places = new Map(state.names.map((name, place) => [name, place]));
   drawSeries();
   drawPlots();
   drawTable();
 }
 
 function drawPlots() {
+  chooseRows();
   drawPareto();
   drawLatency("ttft", "Time to first token");
   drawLatency("tpot", "Time per output token");

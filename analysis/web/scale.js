@@ -14,12 +14,21 @@ function linear(values, from, to, room) {
   const top = step * Math.ceil((most || 1) / step + 0.02);
   const ticks = [];
   for (let i = 0; i * step <= top * (1 + 1e-9); i += 1) ticks.push(i * step);
-  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const digits = digitsOf(step);
   return {
     at: (v) => from + ((to - from) * v) / top,
     ticks: ticks.map((v) => ({ v, text: figure(v, digits) })),
     note: "",
   };
+}
+
+// Digits after the point that tell the multiples of a step apart: 1 for 2.5, 0 for 5, 2 for 0.25.
+function digitsOf(step) {
+  let digits = 0;
+  while (digits < 8 && Math.abs(Math.round(step * 10 ** digits) / 10 ** digits - step) > step * 1e-6) {
+    digits += 1;
+  }
+  return digits;
 }
 
 function logarithmic(base, values, from, to, room) {

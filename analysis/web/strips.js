@@ -7,7 +7,7 @@ function drawBottlenecks() {
   const known = VALUES.has("bottleneck");
   byId("bottleneck-section").hidden = !known;
   if (!known) return;
-  const rows = chosenRows();
+  const rows = chosen;
   const columns = distinct(rows.map((row) => value("concurrency", row))).sort((a, b) => a - b);
   const strips = new Map();
   for (const row of rows) {
@@ -79,6 +79,7 @@ function readable(colour) {
 }
 
 function drawRun() {
+  noteScheme();
   const startup = (DATA.startup || {})[state.run];
   const times = (DATA.times || {})[state.run];
   byId("run-section").hidden = !DATA.startup && !DATA.times;
@@ -109,7 +110,7 @@ function drawStartup(host, workers) {
       svg("text", { x: at, y: height - 24, "text-anchor": "middle" }, tick.text));
   }
   root.append(svg("text", { class: "name", x: (left + width) / 2, y: height - 6, "text-anchor": "middle" },
-    "seconds since the workers were launched"));
+    width < NARROW ? "seconds since launch" : "seconds since the workers were launched"));
   workers.forEach((worker, place) => root.append(...workerBar(worker, place * (bar + gap), bar, left, x)));
   host.replaceChildren(root);
   byId("startup-note").replaceChildren(...phaseKey(workers), slowestWords(workers));
