@@ -72,3 +72,13 @@ def test_every_command_takes_the_names_that_list_shows(command: str, tmp_path: P
     for word in ("cc0001", "cc", run.path.name, "77", str(run.path)):
         assert here(command, word, "-r", tmp_path / "runs").returncode == 0, word
     assert here(command, "dd", "-r", tmp_path / "runs").returncode == 2
+
+
+def test_a_sweep_is_cancelled_by_its_name_only_when_it_is_called_a_sweep(tmp_path: Path) -> None:
+    sweep_in(tmp_path / "runs")
+    results = ("-r", tmp_path / "runs")
+    assert here("cancel", "5eeb00", *results).returncode == 2
+    said = here("cancel", "--sweep", "5eeb00", *results)
+    assert said.returncode == 0
+    assert said.stdout.count("has ended already") == 2
+    assert here("cancel", "--sweep", "no-such", *results).returncode == 2

@@ -61,7 +61,13 @@ def add_commands(commands: Any) -> None:
     one.add_argument("runs", nargs="*", metavar="RUN", help=RUNS_HELP)
     one = _command(commands, "cancel", cancel_runs, "ends runs in order, by their own records' ids")
     one.add_argument("runs", nargs="*", metavar="RUN", help=ONE)
-    one.add_argument("--sweep", action="append", default=[], metavar="DIR", help="all runs in DIR")
+    one.add_argument(
+        "--sweep",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="all runs of a sweep, by its directory or name",
+    )
     one.add_argument("--all-mine", action="store_true", help="all of mine; lists them first")
     one.add_argument("--yes", action="store_true", help="with --all-mine: do it")
 

@@ -156,9 +156,10 @@ def cancel_runs(given: argparse.Namespace) -> int:
     for word in given.runs:
         found.runs.append(_one_to_cancel(word, given.results))
     for folder in given.sweep:
-        if not Path(folder).is_dir():
-            raise NoSuchRunError(f"--sweep {folder}: no such directory")
-        found.runs += find([folder], given.results).runs
+        home = find_sweep(folder, given.results) or Path(folder)
+        if not home.is_dir():
+            raise NoSuchRunError(f"--sweep {folder}: no such directory, and no sweep of this name")
+        found.runs += find([str(home)], given.results).runs
     return _cancel(found.runs)
 
 
