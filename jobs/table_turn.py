@@ -20,6 +20,8 @@ from jobs.slurm_ask import ask_slurm
 from jobs.store import write_json
 
 LATER = 75
+LIVING = "PENDING,RUNNING,SUSPENDED"
+"""Not COMPLETING: what has ended is not waited for."""
 SCRIPT = "table.sh"
 KEPT = "SLURM_CONF"
 SBATCH_S = 120.0
@@ -27,7 +29,8 @@ SBATCH_S = 120.0
 
 def main(home: Path) -> int:
     """0 to go on, LATER when the job was put behind those that are still to come."""
-    answer = ask_slurm(["squeue", "--noheader", f"--user={os.getuid()}", "--format=%i"])
+    asked = ["squeue", "--noheader", f"--user={os.getuid()}", f"--states={LIVING}"]
+    answer = ask_slurm([*asked, "--format=%i"])
     if not answer.good:
         sys.stdout.write(f"squeue gives no answer ({answer.said}): the tables as they stand\n")
         return 0
