@@ -30,7 +30,8 @@ OUTSIDE = ("frontend", "client")
 
 def point_doubts(run: Run, point: BenchPoint) -> Iterator[str]:
     """Every doubt about one point, in words."""
-    yield from _offered(point)
+    if point.index not in run.open_loop:
+        yield from _offered(point)
     yield from _client(point)
     yield from _span(point)
     yield from _servers(run, point)
@@ -131,7 +132,7 @@ def _servers(run: Run, point: BenchPoint) -> Iterator[str]:
             " fetched it"
         )
     cached = cached_share(point)
-    if cached is not None and cached > WARM_CACHE.value:
+    if cached is not None and cached > WARM_CACHE.value and point.index not in run.shaped:
         yield (
             f"warm cache: {cached:.1%} of the prompt tokens were in the prefix cache, the"
             " prompts had been seen before"

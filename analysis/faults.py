@@ -25,11 +25,13 @@ from jobs.records import BenchPoint
 def point_faults(run: Run, point: BenchPoint) -> Iterator[str]:
     """Every fault of one point, in words."""
     yield from _requests(point)
-    if run.foreign is None:
-        yield from _lengths(point)
-    else:
+    if run.foreign is not None:
         yield from _foreign_lengths(point)
-    yield from _counts(point)
+    elif point.index in run.shaped:
+        yield from _short(point)
+    else:
+        yield from _lengths(point)
+    yield from _counts(point, point.index not in run.shaped)
     yield from _clock(point)
     yield from _transfer(run, point)
 
@@ -52,12 +54,12 @@ def _lengths(point: BenchPoint) -> Iterator[str]:
         yield f"{point.total_output_tokens} output tokens, at least {low} were asked for"
     if point.total_output_tokens > high:
         yield f"{point.total_output_tokens} output tokens, at most {high} were asked for"
-    if point.window.short_outputs:
-        yield (
-            f"early stop: {point.window.short_outputs} of {point.completed} answers have fewer"
-            " tokens than asked for"
-        )
-    elif low <= point.total_output_tokens and _drift(point, point.output_range, False) < -1:
+    yield from _short(point)
+    if (
+        not point.window.short_outputs
+        and low <= point.total_output_tokens
+        and _drift(point, point.output_range, False) < -1
+    ):
         mean = point.total_output_tokens / point.completed
         yield (
             f"early stop: mean answer {mean:.1f} tokens is below what {point.output_range[0]}.."
@@ -70,6 +72,14 @@ def _lengths(point: BenchPoint) -> Iterator[str]:
             f"{point.input_range[1]}: not comparable"
         )
     yield from _range_faults(point)
+
+
+def _short(point: BenchPoint) -> Iterator[str]:
+    if point.window.short_outputs:
+        yield (
+            f"early stop: {point.window.short_outputs} of {point.completed} answers have fewer"
+            " tokens than asked for"
+        )
 
 
 def _foreign_lengths(point: BenchPoint) -> Iterator[str]:
@@ -113,8 +123,11 @@ def _drift(point: BenchPoint, asked: list[int], prompts: bool) -> float:
     return (total / point.completed - middle) / allowed
 
 
-def _counts(point: BenchPoint) -> Iterator[str]:
-    """The client's token counts against the servers'; their window holds the warm-up as well."""
+def _counts(point: BenchPoint, known: bool) -> Iterator[str]:
+    """The client's token counts against the servers'; their window holds the warm-up as well.
+
+    How long warm-up requests can be is `known` of uniform draws only.
+    """
     server = point.server
     told = (
         ("output", point.total_output_tokens, server.generation_tokens, point.output_range[1]),
@@ -125,7 +138,8 @@ def _counts(point: BenchPoint) -> Iterator[str]:
             continue
         others = point.warmup_requests + point.num_prompts - point.completed
         slack = COUNT_DISAGREEMENT.value * client + LENGTH_SLACK.value * (point.completed + others)
-        if not client - slack <= counted <= client + others * longest + slack:
+        most = client + others * longest + slack if known else math.inf
+        if not client - slack <= counted <= most:
             beside = f" (with {others} warm-up or failed requests)" if others else ""
             yield (
                 f"the client counted {client} {name} tokens, the servers {counted:.0f}{beside}:"

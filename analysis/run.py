@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +60,10 @@ class Run:
     """Verdict of the state canary: passed, void, skipped or failed; None where it never ran."""
     node_doubts: list[str] = field(default_factory=list)
     """What the preflight warned of that slows servers: too few CPUs, a limited fabric."""
+    open_loop: set[int] = field(default_factory=set)
+    """Points whose requests are sent by the clock: `concurrency` is only their limit."""
+    shaped: set[int] = field(default_factory=set)
+    """Points whose prompts are no independent uniform draws: shared prefixes, turns, a trace."""
     foreign: str | None = None
     """The other tool whose result this is; it has nothing but the client's figures."""
 
@@ -116,6 +121,8 @@ def parse_run(path: Path, data: dict[str, Any]) -> Run:
         segment_asked=_count(plan.get("segment_asked")),
         planned=_planned(plan),
         workloads=_workloads(plan),
+        open_loop=_points_where(plan, _by_the_clock),
+        shaped=_points_where(plan, lambda point: _source(point) != "random"),
         snapshot=_snapshot(data),
         accuracy_plan=_accuracy_plan(plan.get("accuracy"), path),
     )
@@ -166,6 +173,23 @@ def _workloads(plan: dict[str, Any]) -> dict[int, str]:
     points = [point for point in _list(plan.get("points")) if isinstance(point, dict)]
     pairs = [(point.get("index"), _text(point.get("workload"))) for point in points]
     return {index: text for index, text in pairs if isinstance(index, int) and text}
+
+
+def _points_where(plan: dict[str, Any], true: Callable[[dict[str, Any]], bool]) -> set[int]:
+    points = [point for point in _list(plan.get("points")) if isinstance(point, dict)]
+    return {p["index"] for p in points if isinstance(p.get("index"), int) and true(p)}
+
+
+def _by_the_clock(point: dict[str, Any]) -> bool:
+    sending = point.get("sending")
+    rate = sending.get("request_rate") if isinstance(sending, dict) else None
+    return rate is not None or _source(point) == "trace"
+
+
+def _source(point: dict[str, Any]) -> str:
+    """Where the prompts are from; older plans know random draws only."""
+    prompts = point.get("prompts")
+    return str(prompts.get("source", "random")) if isinstance(prompts, dict) else "random"
 
 
 def _snapshot(data: dict[str, Any]) -> str | None:

@@ -130,6 +130,27 @@ def test_what_is_just_inside_a_limit_is_no_doubt(tmp_path: Path, changes: dict[s
     assert (row["verdict"], row["reasons"]) == ("VALID", "")
 
 
+def planned(**more: Any) -> dict[str, Any]:
+    """run.json whose one point was sent or made in another way."""
+    return run_json(plan=plan(points=[{"index": 0, "concurrency": 64} | more]))
+
+
+def test_requests_sent_by_the_clock_need_not_fill_the_concurrency(tmp_path: Path) -> None:
+    idle = point(e2el_ms=Latency(mean=400.0))
+    for name, more in (("rate", {"sending": {"request_rate": 5.0}}), ("closed", {})):
+        row = row_of(write_run(tmp_path / name, planned(**more), [idle]))
+        assert row["verdict"] == ("VALID" if name == "rate" else "SUSPECT")
+
+
+def test_prompts_that_share_are_in_the_cache_and_have_lengths_of_their_own(tmp_path: Path) -> None:
+    told = replace(TOLD, prefill_cached_tokens=512 * 3000.0, prefill_prompt_tokens=512 * 9000.0,
+                   decode_external_tokens=512 * 8990.0)  # fmt: skip
+    shared = point(total_input_tokens=512 * 9000, server=told)
+    for name in ("shared_prefix", "random"):
+        row = row_of(write_run(tmp_path / name, planned(prompts={"source": name}), [shared]))
+        assert row["verdict"] == ("VALID" if name == "shared_prefix" else "INVALID")
+
+
 def test_a_doubt_and_a_missing_proof_are_both_told(tmp_path: Path) -> None:
     doubtful = point(server=replace(TOLD, preemptions=7.0))
     row = row_of(write_run(tmp_path / "r", run_json(plan=plan(accuracy=None)), [doubtful], []))
