@@ -21,6 +21,9 @@ from analysis.thresholds import (
 )
 from jobs.records import BenchPoint
 
+OWN_LENGTHS = ("trace", "multi_turn")
+"""Sources whose lengths are not drawn from a range: their records have the ranges asked for."""
+
 
 def point_faults(run: Run, point: BenchPoint) -> Iterator[str]:
     """Every fault of one point, in words."""
@@ -55,11 +58,15 @@ def _lengths(point: BenchPoint) -> Iterator[str]:
     if point.total_output_tokens > high:
         yield f"{point.total_output_tokens} output tokens, at most {high} were asked for"
     yield from _short(point)
-    if (
-        not point.window.short_outputs
-        and low <= point.total_output_tokens
-        and _drift(point, point.output_range, False) < -1
-    ):
+    if point.source not in OWN_LENGTHS:
+        yield from _mean_lengths(point)
+
+
+def _mean_lengths(point: BenchPoint) -> Iterator[str]:
+    """Mean lengths against the uniform ranges that they were drawn from."""
+    low = point.output_range[0] * point.completed
+    told = point.window.short_outputs or point.total_output_tokens < low
+    if not told and _drift(point, point.output_range, False) < -1:
         mean = point.total_output_tokens / point.completed
         yield (
             f"early stop: mean answer {mean:.1f} tokens is below what {point.output_range[0]}.."

@@ -14,6 +14,7 @@ from jobs.causes import exit_text
 from jobs.counters import server_counters, snapshot
 from jobs.errors import JobError
 from jobs.events import Journal
+from jobs.prompts.reader import PromptFile, PromptFileError
 from jobs.records import BenchPoint, to_json
 from jobs.rendezvous import Deployment
 from jobs.result_file import client_load, error_counts, failed_requests, latency, read_result
@@ -24,6 +25,28 @@ from jobs.supervisor import Supervisor, Watched
 from jobs.window import read_window
 
 POLL_S = 0.1
+OWN_LENGTHS = ("trace", "multi_turn")
+
+
+def source_of(point: Point) -> str:
+    """Where a point's requests come from."""
+    return str(point.prompts.get("source", "random"))
+
+
+def asked_ranges(point: Point, run_dir: RunDir) -> tuple[list[int], list[int]]:
+    """Shortest and longest prompt and answer that were asked for, tokens: the plan's, or where
+    lengths are not drawn from ranges (a trace, growing sessions) those of the prompt file."""
+    if source_of(point) not in OWN_LENGTHS:
+        return point.range.input, point.range.output
+    path = run_dir.path / f"points/raw/{point.index}-{point.name}.prompts"
+    try:
+        file = PromptFile.open(path)
+    except PromptFileError as error:
+        raise JobError(f"{point.name}: {error}") from error
+    measured = slice(file.warmup, None)
+    lengths = file.prompt_tokens[measured], file.output_tokens[measured]
+    shortest, longest = [int(n.min()) for n in lengths], [int(n.max()) for n in lengths]
+    return [shortest[0], longest[0]], [shortest[1], longest[1]]
 
 
 @dataclass(slots=True)
@@ -147,6 +170,7 @@ class Sweep:
             lines = "\n  ".join(self.supervisor.tail(client))
             raise JobError(f"{error} ({exit_text(code)}); its last lines:\n  {lines}") from error
         run, plan = self.run, self.run.plan
+        asked = asked_ranges(point, self.run_dir)
         throughput = data.get("request_throughput")
         return BenchPoint(
             run_id=run.run_id,
@@ -161,8 +185,9 @@ class Sweep:
             osl=point.osl,
             range_definition=point.range.definition,
             range_ratio=point.range.ratio,
-            input_range=point.range.input,
-            output_range=point.range.output,
+            input_range=asked[0],
+            output_range=asked[1],
+            source=source_of(point),
             seed=point.seed,
             started_at=started,
             ended_at=ended,

@@ -162,6 +162,8 @@ class BenchPoint:
     input_range: list[int]
     output_range: list[int]
     seed: int
+    source: str = "random"
+    """Where its requests came from; of `trace` and `multi_turn` the ranges are what was asked."""
     started_at: str
     ended_at: str
     duration_s: float

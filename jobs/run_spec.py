@@ -84,6 +84,8 @@ class Point:
     client: str
     step: Step
     result: str
+    prompts: dict[str, Any] = field(default_factory=dict)
+    """What its prompts are: source and the source's own fields (docs/prompts.md)."""
     workload: str = ""
     """Label of its workload, where the run has points of several."""
 

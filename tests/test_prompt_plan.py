@@ -10,13 +10,21 @@ from typing import Any
 
 import pytest
 
+from jobs.bench import asked_ranges
+from jobs.prompts.cache import PromptCache
+from jobs.prompts.making import Maker
 from jobs.prompts.orders import make_files, read_order
 from jobs.prompts.reader import PromptFile
+from jobs.prompts.spec import Spec
+from jobs.records import from_json
+from jobs.run_spec import Point
+from jobs.store import RunDir
 from launcher.plan import build_plan
 from launcher.schema import LaunchConfig, SharedPrefixConfig
 from launcher.site import site_problems
 from launcher.validate import find
 from tests.compose import AROUND, config_of, document_of, plan_of
+from tests.fakes_jobs import point
 
 SMOKE = ("topology=dp1_prefill1x1", "workload=smoke")
 REHEARSAL = (*SMOKE, "engine=rehearsal", "cluster=local")
@@ -41,11 +49,11 @@ def test_every_client_reads_the_file_that_the_order_names() -> None:
     for client in ("native", "vllm_bench"):
         document = document_of(*ENGINE, f"workload.client={client}")
         files = document["prompts"]["order"]["files"]
-        for point, file in zip(document["points"], files, strict=True):
-            argv = point["step"]["argv"]
+        for planned, file in zip(document["points"], files, strict=True):
+            argv = planned["step"]["argv"]
             assert argv[argv.index("--prompts") + 1] == f"/RUN/{file['out']}"
-            assert file["spec"]["count"] == point["num_prompts"]
-            assert file["spec"]["input_range"] == point["range"]["input"]
+            assert file["spec"]["count"] == planned["num_prompts"]
+            assert file["spec"]["input_range"] == planned["range"]["input"]
 
 
 def test_text_is_made_in_the_engines_python_and_ids_in_ours() -> None:
@@ -75,9 +83,9 @@ def test_a_run_with_the_order_of_its_plan_gets_all_its_files(tmp_path: Path) -> 
     (run_dir / "run.json").write_text(json.dumps({"plan": document}))
     ordered = read_order(run_dir)
     make_files(ordered)
-    for point, file in zip(document["points"], ordered, strict=True):
+    for planned, file in zip(document["points"], ordered, strict=True):
         made = PromptFile.open(file.out)
-        assert (made.count, made.warmup) == (point["num_prompts"], point["warmup_requests"])
+        assert (made.count, made.warmup) == (planned["num_prompts"], planned["warmup_requests"])
     assert (tmp_path / ".prompts").is_dir()
 
 
@@ -130,7 +138,7 @@ def test_a_trace_that_is_too_short_is_refused_before_submission(tmp_path: Path) 
     path = tmp_path / "trace.jsonl"
     path.write_text('{"timestamp": 0, "input_length": 9, "output_length": 1}\n' * 15)
     words = (*REHEARSAL, "workload.source=trace", f"workload.trace.path={path}")
-    assert max(point.num_prompts for point in build_plan(config_of(*words)).points) == 16
+    assert max(made.num_prompts for made in build_plan(config_of(*words)).points) == 16
     assert "has 15 requests" in "\n".join(site_problems(config_of(*words), AROUND))
 
 
@@ -138,3 +146,18 @@ def test_the_order_of_another_release_is_refused_with_the_file(tmp_path: Path) -
     (tmp_path / "run.json").write_text(json.dumps({"plan": {"prompts": {"order": {}}}}))
     with pytest.raises(RuntimeError, match=r"run\.json: orders no prompts"):
         read_order(tmp_path)
+
+
+def test_a_replayed_trace_is_held_against_its_own_lengths(tmp_path: Path) -> None:
+    run_dir = RunDir(tmp_path)
+    trace = tmp_path / "trace.jsonl"
+    lines = [(900, 7), (1500, 5), (800, 9), (1000, 6)]
+    row = '{{"timestamp": 0, "input_length": {}, "output_length": {}}}\n'
+    trace.write_text("".join(row.format(*line) for line in lines))
+    out = tmp_path / "points/raw/0-c4.prompts"
+    maker = Maker(cache=PromptCache(tmp_path / "kept"), form="ids", vocab_size=99)
+    maker.make(Spec(source="trace", count=4, warmup=2, trace_path=str(trace)), out)
+    planned = from_json(Point, point(0, 4, None, "http://x") | {"prompts": {"source": "trace"}})
+    assert asked_ranges(planned, run_dir) == ([800, 1500], [5, 9])
+    drawn = from_json(Point, point(0, 4, None, "http://x"))
+    assert asked_ranges(drawn, run_dir) == ([100, 120], [8, 10])
