@@ -21,6 +21,7 @@ COMMANDS = {
     "table": ("analysis.table_command", "one row per benchmark point; filter, sort, group, pivot"),
     "accuracy": ("analysis.accuracy_command", "GSM8K repeat by repeat, pooled, against a baseline"),
     "compare": ("analysis.compare_command", "two sides point by point; regressions beyond noise"),
+    "sink": ("analysis.sink_command", "the rows in MLflow's or W&B's store, offline"),
     "series": ("analysis.series_command", "what the servers said of themselves, over time"),
     "startup": ("analysis.startup_command", "how long each phase of each worker's start took"),
     "reference": ("analysis.reference_command", "the published figures, with their frontier"),
