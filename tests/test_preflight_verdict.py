@@ -200,6 +200,7 @@ def test_every_listener_of_a_node_is_asked_about_once() -> None:
     found = listeners_on(node, plan_with(prefill_dp=2), dict(values))
     assert [(entry["owner"], entry["what"]) for entry in found] == [
         ("router", "http"),
+        ("router", "metrics"),
         ("prefill0", "http"),
         ("prefill0", "nixl side channel rank 0"),
         ("prefill0", "nixl side channel rank 1"),

@@ -8,6 +8,8 @@ import stat
 import subprocess
 import sys
 import sysconfig
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +84,23 @@ def begin(user: int, run: RunDir, python: str) -> subprocess.Popen[str]:
         )
 
 
-def test_two_users_runs_of_one_second_share_nothing(tmp_path: Path) -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users may enter; pytest closes its own ones again and again."""
+    with tempfile.TemporaryDirectory(prefix="two-users-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_two_users_runs_of_one_second_share_nothing(open_folder: Path) -> None:
     python = anybodys_python()
     assert python is not None
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    cache = tmp_path / "cache"
+    cache = open_folder / "cache"
     cache.mkdir()
     cache.chmod(0o1777)
     runs = []
     for user in USERS:
-        home = tmp_path / str(user)
+        home = open_folder / str(user)
         run = make_run(home / "run", document(python, str(cache), f"r-{user}"))
         for path in (home, run.path, run.run_json):
             os.chown(path, user, user)
