@@ -30,12 +30,12 @@ test: $(VENV)/ready  ## everything; sets up what it needs
 	$(PAIR) here elsewhere
 	$(MAKE) --no-print-directory engine browser
 
-# The two halves of `test` that run side by side. Making the environment takes what the tests leave.
+# The two halves of `test` that run side by side; what needs processors shares them evenly.
 here:
 	$(MAKE) --no-print-directory static
 	$(MAKE) --no-print-directory unit
 elsewhere:
-	nice -n 19 $(MAKE) --no-print-directory engine-env
+	nice $(MAKE) --no-print-directory engine-env
 	$(MAKE) --no-print-directory slurm
 
 lint: $(VENV)/ready
