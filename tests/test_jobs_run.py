@@ -73,7 +73,7 @@ def again(run_dir: RunDir) -> subprocess.CompletedProcess[str]:
 
 def test_a_whole_run_with_several_ranks_leaves_every_record(tmp_path: Path) -> None:
     document = pair_run(prefill_dp=2, decode_dp=4, points=(2, 4), accuracy=WORD_PROBLEMS)
-    document["plan"]["sample_s"] = 0.1  # a rate needs two looks at the router, also on a busy machine
+    document["plan"]["sample_s"] = 0.1  # a rate needs two looks, on a busy machine too
     run_dir = finish(tmp_path / "run", document)
     assert outcome(run_dir)["status"] == "completed"
     assert outcome(run_dir)["cause"] == ""
