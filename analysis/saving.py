@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -42,3 +43,16 @@ def frame_bytes(frame: pd.DataFrame, out: Path) -> bytes:
 def warn(text: str) -> None:
     """A line on stderr."""
     sys.stderr.write(f"{printable(text)}\n")
+
+
+def put(
+    frame: pd.DataFrame, text: Callable[[pd.DataFrame], str], out: Path | None, warned: list[str]
+) -> int:
+    """A command's frame into `out`, or as `text` on stdout; its warnings; 1 for an empty one."""
+    if out is not None:
+        save(out, frame_bytes(frame, out))
+    else:
+        sys.stdout.write(text(frame))
+    for warning in warned:
+        warn(f"warning: {warning}")
+    return int(frame.empty)

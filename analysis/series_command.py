@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.load import Loaded, each_once
-from analysis.saving import frame_bytes, save, warn
+from analysis.saving import frame_bytes, put, save
 from analysis.series import load_series
 from analysis.series_words import SERIES_METRICS
 from jobs.store import RunDir
@@ -27,13 +26,7 @@ def main(argv: Sequence[str]) -> int:
             keep(run)
         return 0
     frame, missing = series_frame(each_once(options.runs, found))
-    if options.out is not None:
-        save(options.out, frame_bytes(frame, options.out))
-    else:
-        sys.stdout.write(series_text(frame))
-    for warning in (*found.warnings, *missing):
-        warn(f"warning: {warning}")
-    return int(frame.empty)
+    return put(frame, series_text, options.out, [*found.warnings, *missing])
 
 
 def keep(run: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.load import Loaded, each_once
-from analysis.saving import frame_bytes, save, warn
+from analysis.saving import put
 from analysis.startup import PHASES, load_startup
 
 KEYS = ["run", "process", "node", "role"]
@@ -24,13 +23,7 @@ def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(argv)
     found = Loaded()
     frame, missing = startup_frame(each_once(options.runs, found))
-    if options.out is not None:
-        save(options.out, frame_bytes(frame, options.out))
-    else:
-        sys.stdout.write(startup_text(frame))
-    for warning in (*found.warnings, *missing):
-        warn(f"warning: {warning}")
-    return int(frame.empty)
+    return put(frame, startup_text, options.out, [*found.warnings, *missing])
 
 
 def startup_frame(runs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:

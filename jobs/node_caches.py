@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 
 from jobs.allocation import Allocation
-from jobs.processes import CODE_DIR
+from jobs.processes import CODE_DIR, run_aside
 
 CLEAN_S = 10.0
 """What it may take; what is left then goes at the next preflight on that node."""
@@ -24,22 +23,4 @@ async def remove_caches(
         srun += ["--ntasks-per-node=1", "--overlap", "--cpus-per-task=1", "--mem=0"]
         srun += ["--export=ALL", "--input=none", "env", f"PYTHONPATH={CODE_DIR}"]
         line = [*srun, *line]
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *line,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=dict(env),
-            cwd=CODE_DIR,
-            start_new_session=True,
-        )
-    except OSError:
-        return False
-    try:
-        async with asyncio.timeout(CLEAN_S):
-            return await process.wait() == 0
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        return False
+    return await run_aside(line, env, CLEAN_S)

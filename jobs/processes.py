@@ -99,3 +99,29 @@ class Guard:
                     await self._process.wait()
             except TimeoutError:
                 self._process.kill()
+
+
+async def run_aside(line: Sequence[str], env: Mapping[str, str], within_s: float) -> bool:
+    """A short program beside the run, silent; whether it ended with 0 within `within_s` seconds.
+
+    One that takes longer is killed.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *line,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=dict(env),
+            cwd=CODE_DIR,
+            start_new_session=True,
+        )
+    except OSError:
+        return False
+    try:
+        async with asyncio.timeout(within_s):
+            return await process.wait() == 0
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return False

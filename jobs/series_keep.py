@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 
-from jobs.processes import CODE_DIR
+from jobs.processes import run_aside
 from jobs.store import RunDir
 
 WORTH_BYTES = 1_000_000
@@ -27,22 +26,4 @@ async def keep_series(
     if size < worth_bytes:
         return True
     line = [sys.executable, "-m", "analysis", "series", str(run_dir.path), "--keep"]
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *line,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=dict(env),
-            cwd=CODE_DIR,
-            start_new_session=True,
-        )
-    except OSError:
-        return False
-    try:
-        async with asyncio.timeout(KEEP_S):
-            return await process.wait() == 0
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        return False
+    return await run_aside(line, env, KEEP_S)
