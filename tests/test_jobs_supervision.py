@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jobs.store import RunDir
+from jobs.teardown import TERM_SHARE
 from tests.fakes_jobs import (
     PYTHON,
     events,
@@ -33,7 +34,7 @@ time.sleep(60)
 """
 DEAF = """
 import signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *_: print("asked to end", flush=True))
 if len(sys.argv) > 1:
     subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True)
 print("deaf", flush=True)
@@ -80,7 +81,7 @@ def held_in(phase: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("phase", ["start", "router", "canary", "point c4", "accuracy"])
-def test_a_worker_that_exits_with_0_ends_the_run_within_2_s(tmp_path: Path, phase: str) -> None:
+def test_a_worker_that_exits_with_0_ends_the_run_in_that_phase(tmp_path: Path, phase: str) -> None:
     run_dir = make_run(tmp_path / "run", held_in(phase))
     driver = start_driver(run_dir)
     worker = wait_for_event(run_dir, event="started", step="prefill0")
@@ -88,9 +89,10 @@ def test_a_worker_that_exits_with_0_ends_the_run_within_2_s(tmp_path: Path, phas
     wait_for_event(run_dir, event="phase", phase=phase)
     time.sleep(0.5)
     os.kill(worker["pid"], signal.SIGTERM)
-    wait_for_event(run_dir, within_s=2.0, event="died", step="prefill0", phase=phase)
-    wait_for_event(run_dir, within_s=2.0, event="ending")
-    assert driver.wait(timeout=15) == 1
+    wait_for_event(run_dir, event="died", step="prefill0", phase=phase)
+    assert driver.wait(timeout=60) == 1
+    first = next(event for event in events(run_dir) if event["event"] in ("died", "ending"))
+    assert (first["event"], first["step"]) == ("died", "prefill0")
     ended = outcome(run_dir)
     assert (ended["status"], ended["phase"]) == ("failed", phase)
     for words in ("prefill0 (prefill) on node", f"rc 0 during {phase}", "logs/"):
@@ -101,9 +103,9 @@ def test_a_worker_that_exits_with_0_ends_the_run_within_2_s(tmp_path: Path, phas
 def test_a_client_that_dies_at_its_gate_ends_the_run(tmp_path: Path) -> None:
     client = [PYTHON, "-c", "import sys; sys.exit('no tokenizer here')"]
     run_dir = make_run(tmp_path / "run", pair_run(client=client, decode_more=LOADING))
-    begun = time.monotonic()
-    assert start_driver(run_dir).wait(timeout=20) == 1
-    assert time.monotonic() - begun < 15
+    assert start_driver(run_dir).wait(timeout=60) == 1
+    assert outcome(run_dir)["phase"] == "start", "it did not wait for the loading of decode0"
+    assert not [event for event in events(run_dir) if event["event"] == "ready"]
     cause = outcome(run_dir)["cause"]
     assert "client-c4 (client)" in cause
     assert "no tokenizer here" in cause
@@ -126,7 +128,7 @@ def test_a_killed_worker_is_named_with_its_signal(tmp_path: Path) -> None:
     worker = wait_for_event(run_dir, event="started", step="decode0")
     wait_for_event(run_dir, event="phase", phase="point c4")
     os.kill(worker["pid"], signal.SIGKILL)
-    assert driver.wait(timeout=15) == 1
+    assert driver.wait(timeout=60) == 1
     assert "decode0 (decode)" in outcome(run_dir)["cause"]
     assert "SIGKILL" in outcome(run_dir)["cause"]
 
@@ -134,11 +136,12 @@ def test_a_killed_worker_is_named_with_its_signal(tmp_path: Path) -> None:
 def deaf_run(folder: Path) -> RunDir:
     """Three workers that ignore SIGTERM; the first has a child in a session of its own."""
     document = run_document()
+    script = f"{DEAF}# {folder}"
     for number in range(3):
-        child = [DEAF] if number == 0 else []
+        child = [script] if number == 0 else []
         document["plan"]["workers"].append(
             {
-                **step(f"deaf{number}", 0, [PYTHON, "-c", DEAF, *child]),
+                **step(f"deaf{number}", 0, [PYTHON, "-c", script, *child]),
                 "role": "aggregated",
                 "endpoint": number,
                 "node_rank": 0,
@@ -162,32 +165,25 @@ def start_deaf(run_dir: RunDir) -> subprocess.Popen[str]:
     return driver
 
 
-def deaf_processes() -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True)
-    return [
-        line
-        for line in listed.stdout.splitlines()
-        if 'print("deaf", flush=True)' in line and line.split()[1][0] != "Z"
-    ]
-
-
-def test_sigterm_stops_deaf_processes_within_12_s_and_writes_cancelled(tmp_path: Path) -> None:
+def test_sigterm_asks_deaf_processes_once_then_kills_them_and_writes_cancelled(
+    tmp_path: Path,
+) -> None:
     run_dir = deaf_run(tmp_path / "run")
     driver = start_deaf(run_dir)
-    begun = time.monotonic()
     driver.send_signal(signal.SIGTERM)
-    time.sleep(1.0)
+    wait_for_event(run_dir, event="phase", phase="teardown")
     driver.send_signal(signal.SIGTERM)
-    assert driver.wait(timeout=20) == 1
-    assert time.monotonic() - begun < 12.0
+    assert driver.wait(timeout=60) == 1
     ended = outcome(run_dir)
     assert (ended["status"], ended["phase"]) == ("cancelled", "start")
     torn = ended["teardown"]
     assert (torn["survivors"], torn["killed"], torn["processes"]) == ([], 4, 4)
     assert torn["looked_at"] == "process table"
-    assert 5.5 < torn["seconds"] < 12.0
+    budget_s = run_document()["plan"]["budgets"]["teardown_s"]
+    assert torn["seconds"] >= TERM_SHARE * budget_s, "the grace between TERM and KILL"
+    logs = [(run_dir.logs / f"deaf{number}.log").read_text() for number in range(3)]
+    assert [log.count("asked to end") for log in logs] == [2, 1, 1]
     assert left_over(run_dir) == []
-    assert deaf_processes() == []
 
 
 def test_a_killed_driver_leaves_nothing_running(tmp_path: Path) -> None:
@@ -195,11 +191,10 @@ def test_a_killed_driver_leaves_nothing_running(tmp_path: Path) -> None:
     driver = start_deaf(run_dir)
     driver.kill()
     driver.wait()
-    until = time.monotonic() + 12
-    while (left_over(run_dir) or deaf_processes()) and time.monotonic() < until:
+    until = time.monotonic() + 60
+    while left_over(run_dir) and time.monotonic() < until:
         time.sleep(0.2)
     assert left_over(run_dir) == []
-    assert deaf_processes() == []
     assert not run_dir.outcome.exists()
 
 
@@ -208,7 +203,7 @@ def test_ctrl_c_in_the_middle_of_a_point_is_cancelled_and_keeps_points(tmp_path:
     driver = start_driver(run_dir)
     wait_for_event(run_dir, event="phase", phase="point c4")
     driver.send_signal(signal.SIGINT)
-    assert driver.wait(timeout=15) == 1
+    assert driver.wait(timeout=60) == 1
     ended = outcome(run_dir)
     assert (ended["status"], ended["points_written"], ended["points_planned"]) == (
         "cancelled",

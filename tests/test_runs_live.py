@@ -8,7 +8,8 @@ import pty
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def slow(tmp_path: Path) -> Iterator[tuple[RunDir, subprocess.Popen[str]]]:
         yield run, driver
     finally:
         driver.terminate()
-        driver.wait(timeout=30)
+        driver.wait(timeout=60)
 
 
 def beside(*words: str) -> subprocess.Popen[str]:
@@ -69,11 +70,46 @@ def beside(*words: str) -> subprocess.Popen[str]:
     )
 
 
+def measured_so_far(run: RunDir) -> int:
+    """Requests of the point that have ended, as its client tells."""
+    told = read_progress(run.progress("c4"))
+    return told.done if told and told.stage == "measured" else 0
+
+
+@contextmanager
+def halted(pid: int, when: Callable[[], bool]) -> Iterator[None]:
+    """From that moment on the process stands still: whoever looks has time to see it."""
+    until = time.monotonic() + 120
+    while not when():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def told_until(process: subprocess.Popen[str], words: str) -> str:
+    """Its output up to the line with these words; without such a line, up to its end."""
+    assert process.stdout
+    told = []
+    for line in process.stdout:
+        told.append(line)
+        if words in line:
+            break
+    return "".join(told)
+
+
 def test_a_run_is_watched_to_its_end_as_a_line_log(tmp_path: Path) -> None:
     run, driver = begin(tmp_path, *SLOW)
     watch = beside("watch", str(run.path))
-    out, err = watch.communicate(timeout=120)
-    assert driver.wait(timeout=30) == 0
+    decode = wait_for_event(run, event="started", step="decode0")["pid"]
+    with halted(decode, when=lambda: measured_so_far(run) > 0):
+        out = told_until(watch, "tok/s so far")
+    rest, err = watch.communicate(timeout=120)
+    out += rest
+    assert driver.wait(timeout=60) == 0
     assert watch.returncode == 0, err
     assert "| start | decode0: ready after" in out
     assert "16 requests" in out
@@ -102,7 +138,7 @@ def test_ctrl_c_leaves_the_run_alone_and_cancel_ends_it_with_its_points_kept(
     assert watch.stdout
     watch.stdout.readline()
     watch.send_signal(signal.SIGINT)
-    _, err = watch.communicate(timeout=20)
+    _, err = watch.communicate(timeout=60)
     assert watch.returncode == 130
     assert "the runs go on" in err
     assert "cancel abc123" in err
@@ -114,9 +150,9 @@ def test_ctrl_c_leaves_the_run_alone_and_cancel_ends_it_with_its_points_kept(
     assert "0 of 1 points kept" in done.stdout
     assert "none left" in done.stdout
     assert outcome(run)["status"] == "cancelled"
-    assert driver.wait(timeout=10) == 1
+    assert driver.wait(timeout=60) == 1
     assert left_over(run) == []
-    out, err = logs.communicate(timeout=30)
+    out, err = logs.communicate(timeout=60)
     assert logs.returncode == 0
     assert "the run is over: cancelled in point c4" in err
     assert {"decode0", "prefill0", "router", "driver"} <= {
@@ -140,7 +176,7 @@ def test_a_run_whose_driver_was_killed_is_lost_and_cancel_has_nothing_to_do(
     assert "= lost" in watch.stdout
     done = here("cancel", str(run.path))
     assert (done.returncode, "has ended already (lost)" in done.stdout) == (0, True)
-    until = time.monotonic() + 15
+    until = time.monotonic() + 60
     while left_over(run) and time.monotonic() < until:
         time.sleep(0.2)
     assert left_over(run) == []
@@ -154,7 +190,7 @@ def test_on_a_terminal_one_picture_is_drawn_over_and_over(
     if pid == 0:
         os.environ.update(TERM="xterm-256color", COLUMNS="120", LINES="40", PYTHONPATH=str(REPO))
         os.execv(PYTHON, [PYTHON, "-m", "jobs", "watch", str(run.path)])
-    drawn, until = b"", time.monotonic() + 60
+    drawn, until = b"", time.monotonic() + 120
     while time.monotonic() < until:
         try:
             piece = os.read(terminal, 65536)
@@ -163,7 +199,7 @@ def test_on_a_terminal_one_picture_is_drawn_over_and_over(
         if not piece:
             break
         drawn += piece
-    driver.wait(timeout=30)
+    driver.wait(timeout=60)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     text = drawn.decode(errors="replace")
     assert code == 0, text

@@ -113,7 +113,8 @@ class Teller:
     """The line log: every event once, progress now and then, changes on Slurm's side."""
 
     _standing: dict[RunDir, tuple[str, str, str]] = field(default_factory=dict)
-    _told_at: dict[RunDir, float] = field(default_factory=dict)
+    _told: dict[RunDir, tuple[tuple[str, str], float]] = field(default_factory=dict)
+    """Of which measurement (name, stage) progress was told last, and when."""
 
     def lines(self, one: Seen) -> list[str]:
         """What is new of one run."""
@@ -136,8 +137,14 @@ class Teller:
             remark = f", {one.standing.remark}" if one.standing.remark else ""
             found.append(f"{stamp} | = {one.standing.text}{slurm}{remark}")
         now = measuring(facts)
-        told_at = self._told_at.get(run, -TELL_S)
-        if now and now.progress.done and time.monotonic() - told_at >= TELL_S:
-            self._told_at[run] = time.monotonic()
+        if now and now.progress.done and self._is_due(run, (now.name, now.progress.stage)):
             found.append(f"{stamp} | {measuring_text(now)}")
         return found
+
+    def _is_due(self, run: RunDir, measured: tuple[str, str]) -> bool:
+        """The first progress of a measurement is told at once, more of it every TELL_S."""
+        last, at = self._told.get(run, (None, 0.0))
+        due = last != measured or time.monotonic() - at >= TELL_S
+        if due:
+            self._told[run] = (measured, time.monotonic())
+        return due
