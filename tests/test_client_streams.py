@@ -16,6 +16,7 @@ import pytest
 from jobs.clients.answer import CHUNK_SLACK, Answer
 from jobs.clients.connection import MAX_QUIET_BYTES
 from jobs.clients.sse import MAX_EVENT_BYTES, EventReader, EventTooLargeError
+from jobs.clients.target import reached
 from jobs.prompts.reader import PromptFile
 from tests.rehearsal_process import free_port
 from tests.stream_server import (
@@ -99,11 +100,18 @@ def test_a_good_stream_cut_into_single_bytes_is_good(counts: Counts) -> None:
         ("content_type", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>" + WHOLE),
         ("content_type", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
         ("content_encoding", HEAD.replace(b"OK\r\n", b"OK\r\nContent-Encoding: gzip\r\n") + WHOLE),
+        ("content_encoding", KEPT.replace(b"chunked", b"gzip, chunked") + framed(WHOLE)[:-5]),
+        ("content_encoding", KEPT.replace(b"chunked", b"gzip") + WHOLE),
+        ("http_101", b"HTTP/1.1 101 Up\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\nPRI"),
+        ("bad_http", HEAD.replace(b"OK\r\n", b"OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n")),
+        ("bad_http", KEPT.replace(b"OK\r\n", b"OK\r\nContent-Length: 5\r\n") + framed(WHOLE)),
+        ("bad_http", KEPT + b"f" * 30 + b"\r\n" + WHOLE),
         ("bad_http", b"\x15\x03\x03\x00\x02\x02\x50"),
         ("bad_http", b"SSH-2.0-OpenSSH_9.2\r\n"),
         ("bad_http", KEPT + b"zz\r\n" + WHOLE),
         ("head_too_large", b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * MAX_QUIET_BYTES),
         ("head_too_large", b"HTTP/1.1 200 OK\r\nX-A: " + b"b" * 3 * MAX_QUIET_BYTES),
+        ("head_too_large", b"HTTP/1.1 100 Continue\r\n\r\n" * MAX_QUIET_BYTES),
         ("head_too_large", KEPT + framed(CHUNK)[:-2] + b"X-A: b\r\n" * MAX_QUIET_BYTES),
         ("no_done", HEAD + CHUNK + CHUNK + USAGE),
         ("no_done", HEAD + CHUNK + CHUNK[:20]),
@@ -116,8 +124,16 @@ def test_a_good_stream_cut_into_single_bytes_is_good(counts: Counts) -> None:
         ("bad_usage", HEAD + CHUNK + USAGE.replace(b'tokens":2', b'tokens":-2') + DONE),
         ("bad_usage", HEAD + CHUNK + USAGE.replace(b'tokens":2', b'tokens":"2"') + DONE),
         ("bad_usage", HEAD + CHUNK + b'data: {"usage":[1]}\n\n' + DONE),
+        ("bad_usage", HEAD + CHUNK + USAGE.replace(b'tokens":2', b'tokens":2.0') + DONE),
+        ("bad_usage", HEAD + CHUNK + USAGE.replace(b'tokens":2', b'tokens":null') + DONE),
+        ("bad_usage", HEAD + CHUNK + USAGE.replace(b'tokens":2', b'tokens":9999999999999') + DONE),
+        ("bad_usage", HEAD + CHUNK + USAGE.replace(b'_tokens":10', b'_tokens":-1') + DONE),
+        ("bad_json", HEAD + CHUNK + USAGE.replace(b'tokens":2', b'tokens":NaN') + DONE),
         ("too_many_chunks", HEAD + CHUNK * (2 + CHUNK_SLACK + 1) + USAGE + DONE),
         ("after_done", HEAD + WHOLE + CHUNK),
+        ("after_done", HEAD + WHOLE + DONE),
+        ("stream_error", HEAD + CHUNK + b'data: {"object":"error","message":"x"}\n\n' + DONE),
+        ("stream_error", HEAD + CHUNK + b'event: error\ndata: {"message":"x"}\n\n' + DONE),
         ("stream_error", HEAD + CHUNK + b'data: {"error":{"message":"x","code":500}}\n\n' + DONE),
         ("stream_error", HEAD + CHUNK.replace(b" a", b' a","finish_reason":"error') + DONE),
         ("bad_event", HEAD + b'data: {"choices":[7]}\n\n' + DONE),
@@ -128,6 +144,7 @@ def test_a_good_stream_cut_into_single_bytes_is_good(counts: Counts) -> None:
         ("event_too_large", HEAD + b"data: " + b"y" * 2 * MAX_EVENT_BYTES),
         ("disconnected", b""),
         ("disconnected", b"HTTP/1.1 200 OK\r\nContent-Ty"),
+        ("no_done", b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + CHUNK),
         ("disconnected", KEPT + framed(CHUNK, CHUNK, USAGE, DONE)[:-5]),
         ("disconnected", HEAD.replace(b"Connection: close", b"Content-Length: 999") + CHUNK),
     ],
@@ -140,6 +157,43 @@ def test_every_failure_is_counted_with_its_kind(
     assert not measured.good.any()
     assert (streams.log.done, streams.log.failed, streams.log.tokens) == (4, 4, 0)
     assert measured.samples.keys() == {kind}
+
+
+ODD = CHUNK.replace(b" a", " é中😀".encode())
+EXTENDED = b"".join(b'%x;a="b";c\r\n%b\r\n' % (len(p), p) for p in (WHOLE, b""))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        KEPT + EXTENDED,
+        KEPT + framed(WHOLE)[:-2] + b"X-Trailer: 1\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + KEPT + framed(WHOLE),
+        b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + WHOLE,
+        HEAD.replace(b"text/event-stream", b"Text/Event-Stream; charset=UTF-8") + WHOLE,
+        HEAD + b"\xef\xbb\xbf" + WHOLE.replace(b"data: ", b"data:"),
+        HEAD + ODD + ODD + USAGE + DONE,
+        HEAD + CHUNK + CHUNK.replace(b"}]}", b"}]," + USAGE[20:-2] + b"\n\n") + DONE,
+        (KEPT + framed(WHOLE)) * 2,
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_what_http_and_events_allow_is_good_however_it_is_cut(
+    said: bytes, size: int, counts: Counts
+) -> None:
+    pieces = [said[i : i + size] for i in range(0, len(said), size)]
+    assert counts(saying(*pieces), 1) == {"": 1}
+
+
+def test_a_kept_connection_closed_before_a_byte_of_the_next_answer_is_a_kind_of_its_own(
+    counts: Counts,
+) -> None:
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_of(reader)
+        writer.write(KEPT + framed(WHOLE))
+        await request_of(reader)
+
+    assert counts(reply, 4, concurrency=1) == {"": 2, "kept_closed": 2}
 
 
 def test_a_line_of_a_gigabyte_is_given_up_after_the_first_megabytes(counts: Counts) -> None:
@@ -193,6 +247,44 @@ def test_a_port_nobody_listens_on_is_a_connect_failure(prompts: PromptFile, tmp_
     url = f"http://127.0.0.10:{free_port('127.0.0.10')}"
     streams = asyncio.run(sent_all(load(url), prompts, 4))
     assert written(streams, tmp_path).errors() == {"connect": 4}
+
+
+def test_a_name_without_an_address_fails_each_request_and_ends(
+    prompts: PromptFile, tmp_path: Path
+) -> None:
+    streams = asyncio.run(sent_all(load("http://no-such-host.invalid:80"), prompts, 4))
+    assert written(streams, tmp_path).errors() == {"dns": 4}
+
+
+def test_of_several_addresses_the_first_that_answers_is_taken() -> None:
+    async def go() -> str:
+        async with await asyncio.start_server(lambda _, w: w.close(), "127.0.0.11", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await reached(["127.0.0.10", "127.0.0.11"], port, load("http://x"))
+
+    assert asyncio.run(go()) == "127.0.0.11"
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+def test_an_ipv6_address_is_connected_to_and_named_in_brackets(
+    prompts: PromptFile, tmp_path: Path
+) -> None:
+    heads: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await request_of(reader))[0])
+        writer.write(HEAD + WHOLE)
+        writer.close()
+
+    async def go() -> dict[str, int]:
+        async with await asyncio.start_server(serve, "::1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            streams = await sent_all(load(f"http://[::1]:{port}"), prompts, 2)
+            assert all(f"Host: [::1]:{port}".encode() in head for head in heads)
+            return written(streams, tmp_path).errors()
+
+    assert asyncio.run(go()) == {}
+    assert len(heads) == 2
 
 
 def test_a_server_without_tls_is_a_tls_failure(prompts: PromptFile, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 import orjson
 
 from jobs.clients.failure import Failure, failure
+from jobs.clients.sse import ErrorData
 
 DONE = b"[DONE]"
 CHUNK_SLACK = 16
@@ -48,6 +49,9 @@ class Answer:
         if data == DONE:
             self.done = True
             return
+        if isinstance(data, ErrorData):
+            self.wrong = failure("stream_error", data.decode("utf-8", "replace"))
+            return
         try:
             body = orjson.loads(data)
         except orjson.JSONDecodeError as error:
@@ -55,8 +59,8 @@ class Answer:
             return
         if not isinstance(body, dict):
             self.wrong = failure("bad_json", f"event is no object: {data[:200]!r}")
-        elif body.get("error"):
-            self.wrong = failure("stream_error", str(body["error"]))
+        elif body.get("error") or body.get("object") == "error":
+            self.wrong = failure("stream_error", str(body.get("error") or body))
         else:
             self._take(body, at)
 

@@ -60,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._socket: socket.socket | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._exchange: Exchange | None = None
+        self._carried = 0
         self.usable = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -89,6 +90,9 @@ class Connection(asyncio.Protocol):
         self._quiet += len(data)
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(failure("http_101", "speaks another protocol from here on"))
+            return
         except httptools.HttpParserError as error:
             if not self._complete:
                 self._fail(failure("bad_http", f"{error}: {data[:120]!r}"))
@@ -105,24 +109,31 @@ class Connection(asyncio.Protocol):
             self._fail(self._refused())
 
     def on_message_begin(self) -> None:
-        """Of httptools: a response; a second one to one request is nobody's."""
+        """Of httptools: a response; a second one to one request is nobody's, and is not read."""
         if self._complete:
             self.usable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Of httptools: one header, or trailer."""
+        if self._complete:
+            return
         name = name.lower()
         if name == b"content-type":
             self._type = value.lower()
-        elif name in (b"content-length", b"transfer-encoding"):
+        elif name == b"content-length":
             self._framed = True
+        elif name == b"transfer-encoding":
+            self._framed = True
+            coding = value.lower().strip()
+            if coding != b"chunked":
+                self._encoding = coding
         elif name == b"content-encoding":
             self._encoding = value.lower()
 
     def on_headers_complete(self) -> None:
         """Of httptools: the status is known."""
         status = self._parser.get_status_code()
-        if self._exchange is None or 100 <= status < 200:
+        if self._exchange is None or self._complete or 100 <= status < 200:
             return
         self._exchange.status = status
         if status != 200:
@@ -138,7 +149,7 @@ class Connection(asyncio.Protocol):
         """Of httptools: a piece of the body, without the chunks' framing."""
         self._quiet = 0
         exchange = self._exchange
-        if exchange is None:
+        if exchange is None or self._complete:
             return
         if self._refusal:
             self._sample += body[: SAMPLE_LENGTH - len(self._sample)]
@@ -176,6 +187,9 @@ class Connection(asyncio.Protocol):
         # A body without a length ends where the connection ends.
         if exc is None and exchange.status and not self._framed:
             self._finish(exchange)
+        elif self._carried and exchange.heard_s == exchange.sent_s:
+            how = "without a word" if exc is None else f"{type(exc).__name__}: {exc}"
+            self._fail(failure("kept_closed", f"after {self._carried} answers, {how}"))
         elif exc is None:
             self._fail(failure("disconnected", f"after {len(exchange.answer.times)} chunks"))
         else:
@@ -214,6 +228,7 @@ class Connection(asyncio.Protocol):
         exchange, self._exchange = self._exchange, None
         if exchange is None:
             return
+        self._carried += 1
         exchange.end_s = time.monotonic() if why else exchange.heard_s
         # Who gave a wrong answer is not trusted with the next request; a refusal is no such thing.
         if not self.usable or (why is not None and not self._refusal):

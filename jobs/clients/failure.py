@@ -12,11 +12,13 @@ class Failure(NamedTuple):
 
     | kind | the server, or the way to it |
     |---|---|
+    | dns | has a name without an address |
     | connect, timeout_connect, tls | could not be reached, not in time, not by TLS |
     | http_NNN | answered another status than 200 |
     | content_type, content_encoding | answered 200 with something that is no plain event stream |
     | bad_http, head_too_large | does not speak HTTP/1.1; or never ends its headers |
     | disconnected, reset | ended the connection in the middle of an answer |
+    | kept_closed | ended a connection that had carried answers before a byte of the next |
     | timeout_stall, timeout_total | sent nothing for too long; did not end in time |
     | stream_error | sent an error as an event, or ended a choice by an error |
     | bad_json, bad_event, event_too_large, after_done | sent events that mean nothing |

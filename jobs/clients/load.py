@@ -42,6 +42,11 @@ class Load:
     """The longest time without a byte while a request is under way."""
     connect_timeout_s: float = 30.0
 
+    @property
+    def connect_limit_s(self) -> float:
+        """The longest time a connection may take to open."""
+        return min(self.connect_timeout_s, self.timeout_s)
+
     def share(self, process: int, processes: int) -> Load:
         """One process' part of the concurrent streams."""
         part = self.concurrency // processes + (process < self.concurrency % processes)

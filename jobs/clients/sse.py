@@ -12,21 +12,26 @@ class EventTooLargeError(ValueError):
     """An event, or a line of one, is larger than any that is believed."""
 
 
+class ErrorData(bytes):
+    """The data of an event whose type is `error`."""
+
+
 class EventReader:
     """Collects bytes and gives back the data of complete events.
 
-    Takes LF, CRLF and CR line ends, comments, fields other than data, and events of several
-    data lines (joined by a newline), as the WHATWG specification says. Keeps at most
+    Takes LF, CRLF and CR line ends, comments, other fields than data and event, and events of
+    several data lines (joined by a newline), as the WHATWG specification says. Keeps at most
     MAX_EVENT_BYTES and one piece.
     """
 
-    __slots__ = ("_begun", "_data", "_data_bytes", "_rest")
+    __slots__ = ("_begun", "_data", "_data_bytes", "_error", "_rest")
 
     def __init__(self) -> None:
         self._rest = bytearray()
         self._data: list[bytes] = []
         self._data_bytes = 0
         self._begun = False
+        self._error = False
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The data of every event that `piece` completes; EventTooLargeError beyond the limit."""
@@ -68,9 +73,11 @@ class EventReader:
             line = line.removeprefix(BOM)
         if not line:
             if self._data:
-                found.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
+                data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+                found.append(ErrorData(data) if self._error else data)
                 self._data = []
                 self._data_bytes = 0
+            self._error = False
             return
         if line.startswith(b"data:"):
             # One blank after the colon belongs to the field's syntax, not to its value.
@@ -78,6 +85,8 @@ class EventReader:
         elif line == b"data":
             value = b""
         else:
+            if line.startswith(b"event:"):
+                self._error = line[6:].strip() == b"error"
             return
         self._data_bytes += len(value) + 1
         self._limit(self._data_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import time
 from collections import deque
@@ -39,10 +40,12 @@ class Stream:
         self._freed_s = 0.0
 
     async def open(self) -> None:
-        """Connects; OSError, TimeoutError when it cannot."""
+        """Connects; OSError (socket.gaierror: no address), TimeoutError when it cannot."""
         target = self._streams.target
+        if target.unknown:
+            raise socket.gaierror(target.unknown)
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(min(target.load.connect_timeout_s, target.load.timeout_s)):
+        async with asyncio.timeout(target.load.connect_limit_s):
             _, self._connection = await loop.create_connection(
                 lambda: Connection(self._ended, target.load.ignore_eos),
                 *(target.host, target.port),
@@ -78,7 +81,9 @@ class Stream:
         try:
             await self.open()
         except TimeoutError:
-            why = failure("timeout_connect", f"{self._streams.target.load.connect_timeout_s:g} s")
+            why = failure("timeout_connect", f"{self._streams.target.load.connect_limit_s:g} s")
+        except socket.gaierror as error:
+            why = failure("dns", str(error))
         except ssl.SSLError as error:
             why = failure("tls", str(error))
         except OSError as error:
