@@ -51,6 +51,7 @@ class AccuracySummary:
     repeats: int
     questions: int
     answered: int
+    correct: int
     invalid: int
     cut: int
     transport_failures: int
@@ -61,6 +62,12 @@ class AccuracySummary:
     t_high: float | None
     strict: float | None = None
     """Mean over repeats of the stricter extraction; None unless every repeat has it."""
+
+    @property
+    def best(self) -> float:
+        """The share that is right if every lost question were; 0 without questions."""
+        could = self.correct + self.transport_failures
+        return could / self.questions if self.questions else 0.0
 
     @property
     def invalid_rate(self) -> float | None:
@@ -89,6 +96,7 @@ def summarize(repeats: Sequence[AccuracyRepeat]) -> AccuracySummary | None:
         repeats=len(repeats),
         questions=sum(repeat.questions for repeat in repeats),
         answered=answered,
+        correct=right,
         invalid=sum(repeat.invalid for repeat in repeats),
         cut=sum(repeat.cut for repeat in repeats),
         transport_failures=sum(repeat.transport_failures for repeat in repeats),
@@ -118,16 +126,22 @@ def collapse(summary: AccuracySummary | None) -> str:
 
 
 def gate(plan: AccuracyPlan | None, summary: AccuracySummary | None) -> Gate:
-    """FAILED as soon as the repeats read so far are below; PASSED only when all are there."""
+    """FAILED as soon as the repeats read so far are below; PASSED only when all are there.
+
+    Questions that never got an answer are neither right nor wrong: with some lost it never passes,
+    and fails only where it would with all of them right.
+    """
     if plan is None or plan.threshold is None or not plan.comparable:
         return Gate.ABSENT
     if summary is None or summary.mean is None:
         return Gate.OPEN
     if not summary.comparable:
         return Gate.ABSENT
-    if summary.mean < plan.threshold - ROUNDING:
+    most = summary.mean if not summary.transport_failures else summary.best
+    if most < plan.threshold - ROUNDING:
         return Gate.FAILED
-    return Gate.PASSED if summary.repeats >= plan.repeats else Gate.OPEN
+    whole = summary.repeats >= plan.repeats and not summary.transport_failures
+    return Gate.PASSED if whole else Gate.OPEN
 
 
 def describe(plan: AccuracyPlan | None, summary: AccuracySummary | None) -> str:
@@ -165,4 +179,6 @@ def _gate_words(plan: AccuracyPlan | None, summary: AccuracySummary) -> str:
     words = f"gate >= {plan.threshold:.4g} {state.value}"
     if summary.repeats < plan.repeats:
         words += f" ({summary.repeats} of {plan.repeats} repeats)"
+    if summary.transport_failures:
+        words += f" ({summary.transport_failures} of {summary.questions} never answered)"
     return words

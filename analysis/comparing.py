@@ -24,13 +24,17 @@ from analysis.student import holm, welch
 from analysis.tables import find
 
 LOAD = ("isl", "osl", "input_range", "output_range", "concurrency")
+RATES = ("request_rate", "burstiness")
+"""Missing is a value of these: a closed loop."""
+GOODPUT = ("goodput_share", "request_goodput")
 COMPARED = (
     "total_tps_per_gpu", "output_tps_per_gpu", "generation_tps_per_user", "ttft_median_ms",
-    "ttft_p99_ms", "tpot_median_ms", "tpot_p99_ms", "e2el_median_ms",
+    "ttft_p99_ms", "tpot_median_ms", "tpot_p99_ms", "e2el_median_ms", "goodput_share",
 )  # fmt: skip
 SIGNIFICANT = 0.05
 REGRESSION, IMPROVEMENT = "REGRESSION", "improvement"
 NO_CHANGE, NO_STATEMENT = "no change shown", "no statement"
+WITHIN = "repeats within a run: how far runs lie apart is not in it"
 
 Point = tuple[Any, ...]
 
@@ -89,7 +93,8 @@ def compare(
         if point in points_b:
             found.pairs += 1
             pair = (rows, points_b[point])
-            found.differences += _differences(words, *pair, [find(name) for name in metrics])
+            known = _comparable(metrics, words, *pair, found)
+            found.differences += _differences(words, *pair, [find(name) for name in known])
         elif point in lost:
             found.differences.append(_became_invalid(words, lost[point], len(rows)))
         else:
@@ -108,6 +113,7 @@ def _keys(a: pd.DataFrame, b: pd.DataFrame, found: Comparison) -> list[str]:
     unknown = [name for name in LOAD if name not in keys and len(a) and len(b)]
     if unknown:
         found.notes.append(f"paired without {', '.join(unknown)}: a side does not tell")
+    keys += [name for name in RATES if a[name].notna().any() or b[name].notna().any()]
     shared = set(a["topology"].dropna()) & set(b["topology"].dropna())
     return ["topology", *keys] if shared else keys
 
@@ -136,16 +142,49 @@ def _points(frame: pd.DataFrame, keys: Sequence[str]) -> dict[Point, pd.DataFram
 def _words(point: Point, keys: Sequence[str]) -> str:
     told = dict(zip(keys, point, strict=True))
     parts = [told.get("topology", ""), f"c{told['concurrency']}" if "concurrency" in told else ""]
+    if told.get("request_rate"):
+        parts.append(f"{float(told['request_rate']):g} req/s")
     if told.get("isl"):
         parts.append(f"{told['isl']}/{told.get('osl', '')}")
     return " ".join(part for part in parts if part) or "the only point"
+
+
+def _comparable(
+    metrics: Sequence[str], words: str, a: pd.DataFrame, b: pd.DataFrame, found: Comparison
+) -> list[str]:
+    """Goodput only where both sides mean the same by a good request."""
+    if not any(name in GOODPUT and a[name].notna().any() for name in metrics):
+        return list(metrics)
+    limits = [", ".join(sorted(set(side["goodput_limits"].dropna()))) for side in (a, b)]
+    if limits[0] and limits[0] == limits[1]:
+        return list(metrics)
+    if any(b[name].notna().any() for name in GOODPUT):
+        told = " in A, ".join(text or "limits not told" for text in limits)
+        found.notes.append(f"goodput of {words} is not compared: {told} in B")
+    return [name for name in metrics if name not in GOODPUT]
+
+
+def _samples(a: pd.DataFrame, b: pd.DataFrame, name: str) -> tuple[list[float], list[float], str]:
+    """The independent values of both sides, and what to know of them.
+
+    Repeats within a run share its start, its nodes and its hour. Where both sides have two runs or
+    more, a run counts once, with the mean of its repeats.
+    """
+    told = [side[["run", name]].dropna() for side in (a, b)]
+    rows = [[float(value) for value in side[name]] for side in told]
+    runs = [[float(value) for value in side.groupby("run")[name].mean()] for side in told]
+    if [len(side) for side in rows] == [len(side) for side in runs]:
+        return rows[0], rows[1], ""
+    if min(len(side) for side in runs) >= 2:
+        return runs[0], runs[1], "each run counts once, with the mean of its repeats"
+    return rows[0], rows[1], WITHIN
 
 
 def _differences(
     words: str, a: pd.DataFrame, b: pd.DataFrame, metrics: Sequence[Metric]
 ) -> Iterator[Difference]:
     for metric in metrics:
-        left, right = ([float(v) for v in side[metric.name].dropna()] for side in (a, b))
+        left, right, about = _samples(a, b, metric.name)
         if not left or not right:
             continue
         mean_a, mean_b = statistics.fmean(left), statistics.fmean(right)
@@ -156,7 +195,7 @@ def _differences(
         )  # fmt: skip
         shown = welch(left, right)
         if shown is not None:
-            one = replace(one, low=shown.low, high=shown.high, p=shown.p)
+            one = replace(one, low=shown.low, high=shown.high, p=shown.p, why=about)
         elif min(len(left), len(right)) < 2:
             one = replace(one, why=f"no repeats ({len(left)} against {len(right)})")
         else:
@@ -178,11 +217,13 @@ def _judge(one: Difference, p: float | None, tolerance: float | None) -> Differe
     worse = (one.b < one.a) == (find(one.metric).better == "higher")
     word = REGRESSION if worse else IMPROVEMENT
     if p is not None:
+        about = f"; {one.why}" if one.why else ""
         if p >= SIGNIFICANT:
-            return replace(one, verdict=NO_CHANGE, why=f"p {p:.2g} (Holm)")
+            return replace(one, verdict=NO_CHANGE, why=f"p {p:.2g} (Holm){about}")
         if not beyond:
-            return replace(one, verdict=NO_CHANGE, why=f"within the tolerance of {tolerance:.3g}")
-        return replace(one, verdict=word, why=f"p {p:.2g} (Holm)")
+            why = f"within the tolerance of {tolerance:.3g}{about}"
+            return replace(one, verdict=NO_CHANGE, why=why)
+        return replace(one, verdict=word, why=f"p {p:.2g} (Holm){about}")
     if tolerance is None:
         return one
     if not beyond:

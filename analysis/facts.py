@@ -15,6 +15,7 @@ from analysis.load import Loaded
 from analysis.point import (
     cached_share,
     external_share,
+    goodput_limits,
     in_flight,
     latency_is_measured,
     mean_length,
@@ -33,8 +34,10 @@ COUNTERS = ("kv_bytes", "kv_transfers", "kv_failed", "kv_expired", "preemptions"
 
 WINDOW = ("peak_concurrency", "queue_mean_ms", "short_outputs", "first_half_e2el_ms",
           "second_half_e2el_ms")  # fmt: skip
-LOAD = ("client_processes", "client_cpu_share", "client_loop_lag_p99_ms",
-        "client_loop_lag_max_ms", "ttft_client_added_p99_ms")  # fmt: skip
+LOAD = ("client_processes", "client_cpu_s", "client_cpu_share", "client_cpu_peak_share",
+        "client_loop_lag_p99_ms", "client_loop_lag_max_ms", "client_backlog_max",
+        "client_send_late_p99_ms", "ttft_client_added_p99_ms")  # fmt: skip
+OPEN_LOOP = ("client_backlog_max", "client_send_late_p99_ms")
 # Fact by what follows "accuracy": the field of the summary.
 ACCURACY = {
     "": "mean", "_low": "low", "_high": "high", "_t_low": "t_low", "_t_high": "t_high",
@@ -101,11 +104,21 @@ def _point_facts(run: Run, point: BenchPoint) -> Row:
     facts = {name: getattr(server, name) for name in COUNTERS}
     facts |= {name: getattr(window, name) for name in WINDOW}
     facts |= {name: getattr(load, name) for name in LOAD}
+    if point.request_rate is None and point.source != "trace":
+        facts |= dict.fromkeys(OPEN_LOOP)
     return facts | {
         "workload": printable(own) if own else _shown(run.labels.get("workload")),
         "point": printable(point.name),
         "client": printable(point.client),
         "concurrency": point.concurrency or None,
+        "request_rate": point.request_rate,
+        "burstiness": point.burstiness,
+        "repeat": point.repeat + 1,
+        "goodput_share": point.goodput_share,
+        "good_requests": None
+        if point.goodput_share is None
+        else point.goodput_share * point.num_prompts,
+        "goodput_limits": goodput_limits(point),
         "isl": point.isl or None,
         "osl": point.osl or None,
         "range_definition": _shown(point.range_definition or None),

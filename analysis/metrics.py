@@ -84,6 +84,16 @@ IDENTITY = (
     _text("model", "model", "option name", f"{RUN}: labels"),
     _text("engine", "engine", "engine and its release", f"{RUN}: engine"),
     _whole("concurrency", "conc", "requests in flight at most", POINT),
+    Metric(
+        name="request_rate", label="rate", unit="req/s", digits=3, source=POINT,
+        doc="rate at which requests were sent (open loop); missing: a closed loop of `concurrency`",
+        compute=fact("request_rate"),
+    ),
+    Metric(
+        name="burstiness", label="burstiness", digits=3, source=POINT,
+        doc="gamma shape of an open loop's gaps; 1: Poisson", compute=fact("burstiness"),
+    ),
+    _whole("repeat", "repeat", "which measurement of this point in its run, from 1", POINT),
     _whole("isl", "ISL", "requested input length", POINT, unit="tok"),
     _whole("osl", "OSL", "requested output length", POINT, unit="tok"),
     _text(
@@ -146,6 +156,21 @@ THROUGHPUT = (
         doc="input tokens / duration / prefill GPUs; missing when aggregated",
         compute=rate("input_tokens", gpus="prefill_gpus"),
     ),
+    Metric(
+        name="request_throughput", label="requests", unit="req/s", digits=3, better="higher",
+        source=POINT, doc="successful requests / duration", compute=rate("completed"),
+    ),
+    _share(
+        "goodput_share", "goodput",
+        "requests that succeeded within the limits / all requests, failed ones too", POINT,
+        better="higher",
+    ),
+    Metric(
+        name="request_goodput", label="goodput", unit="req/s", digits=3, better="higher",
+        source=POINT, doc="requests that succeeded within the limits / duration",
+        compute=rate("good_requests"),
+    ),
+    _text("goodput_limits", "limits", "what a good request keeps to", f"{RUN}: points.goodput"),
     Metric(
         name="generation_tps_per_user", label="gen", unit="tok/s/user", better="higher",
         source=POINT, doc="1000 / median TPOT in ms", compute=per_user,
@@ -211,14 +236,36 @@ EVIDENCE = (
         compute=fact("queue_mean_ms"),
     ),
     _whole("client_processes", "client procs", "processes of the client", f"{POINT}: load"),
+    _real(
+        "client_cpu_s", "client CPU", "CPU time of all client processes within the span",
+        f"{POINT}: load", unit="s", better="lower", digits=2,
+    ),
     _share(
         "client_cpu_share", "client CPU", "CPU / wall time of the client's busiest process",
+        f"{POINT}: load", better="lower",
+    ),
+    _share(
+        "client_cpu_peak_share", "client CPU peak", "the same in its busiest second",
         f"{POINT}: load", better="lower",
     ),
     Metric(
         name="client_loop_lag_p99_ms", label="client lag", unit="ms", better="lower",
         source=f"{POINT}: load", doc="how far the client's event loop fell behind, p99",
         compute=fact("client_loop_lag_p99_ms"),
+    ),
+    Metric(
+        name="client_loop_lag_max_ms", label="client lag max", unit="ms", better="lower",
+        source=f"{POINT}: load", doc="the same, the longest",
+        compute=fact("client_loop_lag_max_ms"),
+    ),
+    _whole(
+        "client_backlog_max", "backlog", "open loop: most requests due and not sent",
+        f"{POINT}: load", better="lower",
+    ),
+    Metric(
+        name="client_send_late_p99_ms", label="sent late", unit="ms", better="lower",
+        source=f"{POINT}: load", doc="open loop: how much later than due, p99",
+        compute=fact("client_send_late_p99_ms"),
     ),
     Metric(
         name="ttft_client_added_p99_ms", label="TTFT added", unit="ms", better="lower",

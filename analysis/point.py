@@ -46,6 +46,13 @@ def cached_share(point: BenchPoint) -> float | None:
     return cached / prompts if cached is not None and prompts else None
 
 
+def goodput_limits(point: BenchPoint) -> str | None:
+    """The limits of a good request in words; None where none are known."""
+    limits = (("TTFT", point.goodput_ttft_ms), ("TPOT", point.goodput_tpot_ms))
+    told = [f"{name} <= {value:g} ms" for name, value in limits if value is not None]
+    return ", ".join(told) or None
+
+
 def mean_length(total: int, completed: int) -> float | None:
     """Tokens per successful request; None when nothing completed."""
     return total / completed if completed else None

@@ -17,7 +17,14 @@ from jobs.events import Journal
 from jobs.prompts.reader import PromptFile, PromptFileError
 from jobs.records import BenchPoint, to_json
 from jobs.rendezvous import Deployment
-from jobs.result_file import client_load, error_counts, failed_requests, latency, read_result
+from jobs.result_file import (
+    client_load,
+    error_counts,
+    failed_requests,
+    goodput_share,
+    latency,
+    read_result,
+)
 from jobs.run_spec import Point, RunSpec
 from jobs.sampling import Sampler
 from jobs.store import RunDir, write_json, write_text
@@ -189,6 +196,9 @@ class Sweep:
             output_range=asked[1],
             source=source_of(point),
             seed=point.seed,
+            repeat=point.repeat,
+            request_rate=point.sending.request_rate,
+            burstiness=point.sending.burstiness if point.sending.request_rate else None,
             started_at=started,
             ended_at=ended,
             duration_s=float(data["duration"]),
@@ -198,13 +208,20 @@ class Sweep:
             total_output_tokens=int(data["total_output_tokens"]),
             warmup_requests=point.warmup_requests,
             request_throughput=float(throughput) if throughput is not None else None,
+            goodput_share=goodput_share(data, point.num_prompts),
+            goodput_ttft_ms=point.goodput.ttft_ms,
+            goodput_tpot_ms=point.goodput.tpot_ms,
             ttft_ms=latency(data, "ttft"),
             tpot_ms=latency(data, "tpot"),
             itl_ms=latency(data, "itl"),
             e2el_ms=latency(data, "e2el"),
             errors=error_counts(data),
             server=server_counters(plan.workers, before, after),
-            window=read_window(data, point.concurrency, result.with_suffix(".requests.json")),
+            window=read_window(
+                data,
+                point.concurrency if point.sending.request_rate is None else 0,
+                result.with_suffix(".requests.json"),
+            ),
             load=client_load(data),
             raw=point.result,
             snapshot=run.snapshot_sha256,

@@ -53,6 +53,7 @@ def look_at_records(run: RunSpec, run_dir: RunDir) -> Landed:
         check_repeat(record, str(path))
         _same(path, "run_id", record.run_id, run.run_id)
         _same(path, "repeat", record.repeat, number)
+        _all_answered(path, record)
         landed.repeats[number] = record
 
     for point in run.plan.points:
@@ -88,6 +89,14 @@ def set_aside(run: RunSpec, run_dir: RunDir, landed: Landed) -> None:
 def _same(path: Path, name: str, found: object, wanted: object) -> None:
     if found != wanted:
         raise RecordError(f"{path}: {name} is {found!r:.80}, this run's is {wanted!r:.80}")
+
+
+def _all_answered(path: Path, record: AccuracyRepeat) -> None:
+    if record.transport_failures:
+        raise RecordError(
+            f"{path}: {record.transport_failures} of {record.questions} questions never got an "
+            "answer: this repeat is asked again"
+        )
 
 
 def _strangers(run_dir: RunDir, known: set[Path]) -> list[Path]:

@@ -81,10 +81,18 @@ class ClientLoad:
     """What the client itself was busy with during a point; None where it does not tell."""
 
     client_processes: int | None = None
+    client_cpu_s: float | None = None
+    """CPU seconds of all client processes within the span."""
     client_cpu_share: float | None = None
     """CPU seconds / wall seconds of the busiest client process, 0..1 of one core."""
+    client_cpu_peak_share: float | None = None
+    """The same in its busiest second."""
     client_loop_lag_p99_ms: float | None = None
     client_loop_lag_max_ms: float | None = None
+    client_backlog_max: int | None = None
+    """Open loop: most requests that were due and not sent, by one process."""
+    client_send_late_p99_ms: float | None = None
+    """Open loop: how much later than due requests were sent, 99th percentile."""
     ttft_client_added_p99_ms: float | None = None
     """Between a first byte lying ready in a socket and its time stamp, 99th percentile."""
 
@@ -145,6 +153,11 @@ class BenchPoint:
     `range_definition` is "inferencemax" (U[int(r*L), L]) or "vllm" (U[L(1-r), L(1+r)]).
     Token totals count successful requests only: input as the client counted it, output from
     the server's usage. `duration_s` is the client's own measured span.
+
+    With a `request_rate` (requests a second) requests are sent by the clock, in gaps of gamma
+    shape `burstiness`, at most `concurrency` at a time; without one it is a closed loop of
+    `concurrency` streams. `goodput_share` is of all requests, failed ones too, those that kept
+    both limits (None: no limit); None where there are no limits.
     """
 
     run_id: str
@@ -164,6 +177,10 @@ class BenchPoint:
     seed: int
     source: str = "random"
     """Where its requests came from; of `trace` and `multi_turn` the ranges are what was asked."""
+    repeat: int = 0
+    """Which measurement of this point in the run, from 0; each has prompts of its own."""
+    request_rate: float | None = None
+    burstiness: float | None = None
     started_at: str
     ended_at: str
     duration_s: float
@@ -173,6 +190,9 @@ class BenchPoint:
     total_output_tokens: int
     warmup_requests: int = 0
     request_throughput: float | None = None
+    goodput_share: float | None = None
+    goodput_ttft_ms: float | None = None
+    goodput_tpot_ms: float | None = None
     ttft_ms: Latency = field(default_factory=Latency)
     tpot_ms: Latency = field(default_factory=Latency)
     itl_ms: Latency = field(default_factory=Latency)

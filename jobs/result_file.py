@@ -75,6 +75,27 @@ def latency(data: dict[str, Any], metric: str) -> Latency:
     )
 
 
+def goodput_share(data: dict[str, Any], num_prompts: int) -> float | None:
+    """Share of all requests that kept the limits, 0..1; None where no limits were given.
+
+    `vllm bench serve` tells good requests a second instead; its older releases, and sa-bench and
+    InferenceX after them, under a key that ends in a colon.
+    """
+    told = _count(data.get("goodput_share"))
+    if told is None:
+        rate = data.get("request_goodput", data.get("request_goodput:"))
+        good = _count(rate)
+        if good is None or not num_prompts:
+            return None
+        told = good * float(data["duration"]) / num_prompts
+    return min(told, 1.0)
+
+
+def request_rate(data: dict[str, Any]) -> float | None:
+    """Requests a second of an open loop; None for a closed one ("inf") and where it is not told."""
+    return _count(data.get("request_rate")) or None
+
+
 def client_load(data: dict[str, Any]) -> ClientLoad:
     """What the client says of its own load; nothing where it does not, or not in numbers."""
     told = data.get("load")

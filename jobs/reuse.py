@@ -28,7 +28,7 @@ from jobs.store import RunDir, write_json
 
 LOAD = (
     *("concurrency", "num_prompts", "warmup_requests", "isl", "osl", "range", "client"),
-    *("prompts", "goodput", "sending"),
+    *("prompts", "goodput", "sending", "repeat"),
 )
 PLACES = ("*/content.json", "*/*/content.json", "*/reused/*/content.json")
 FINE_CANARY = ("passed", "skipped", "void")

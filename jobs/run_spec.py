@@ -69,6 +69,22 @@ class LengthRange:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sending:
+    """When requests are sent; without a rate (requests a second) in a closed loop."""
+
+    request_rate: float | None = None
+    burstiness: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goodput:
+    """Limits of a good request, ms; None: no limit."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Point:
     """One benchmark point and the client process that measures it."""
 
@@ -86,6 +102,10 @@ class Point:
     result: str
     prompts: dict[str, Any] = field(default_factory=dict)
     """What its prompts are: source and the source's own fields (docs/prompts.md)."""
+    repeat: int = 0
+    """Which measurement of this load in the run, from 0."""
+    sending: Sending = field(default_factory=Sending)
+    goodput: Goodput = field(default_factory=Goodput)
     workload: str = ""
     """Label of its workload, where the run has points of several."""
 

@@ -29,21 +29,23 @@ def window_facts(
     """Figures of `Window` from successful requests, in any order; all times in seconds.
 
     `starts_s` is when each was sent, on one clock. Sequences of unlike length give no figures.
-    E2E may be empty where it is not known: what needs it stays None.
+    E2E may be empty where it is not known: what needs it stays None. `concurrency` 0 is an open
+    loop: it has no first wave, and its edges are as many requests as are under way on average.
     """
     facts: dict[str, float | int | None] = {}
-    if len(starts_s) == len(ttfts_s) and starts_s:
+    if len(starts_s) == len(ttfts_s) and starts_s and concurrency:
         facts |= _waves(starts_s, ttfts_s, concurrency)
     if len(starts_s) == len(e2els_s) and starts_s:
         facts["peak_concurrency"] = _peak(starts_s, e2els_s)
-        facts |= _halves(starts_s, e2els_s, concurrency)
+        facts |= _halves(starts_s, e2els_s, concurrency or _under_way(starts_s, e2els_s))
     return facts
 
 
 def from_arrays(result: Mapping[str, Any], concurrency: int) -> dict[str, float | int | None]:
     """The same from the arrays of `vllm bench serve --save-detailed`: one entry a request.
 
-    Our client adds `asked_output_lens`, the output tokens asked of each. Arrays that are missing,
+    Our client adds `asked_output_lens`, the output tokens asked of each; `concurrency` 0: an open
+    loop. Arrays that are missing,
     or that do not fit each other, give no figures; a request that failed is left out.
     """
     starts, ttfts = _numbers(result.get("start_times")), _numbers(result.get("ttfts"))
@@ -116,6 +118,13 @@ def _peak(starts: Sequence[float], e2els: Sequence[float]) -> int:
         running += change
         peak = max(peak, running)
     return peak
+
+
+def _under_way(starts: Sequence[float], e2els: Sequence[float]) -> int:
+    """Requests in flight on average (Little's law), at least 1."""
+    ends = (start + e2el for start, e2el in zip(starts, e2els, strict=True))
+    span = max(ends) - min(starts)
+    return max(1, round(sum(e2els) / span)) if span > 0 else 1
 
 
 def _halves(

@@ -28,6 +28,11 @@ def requests_path(point: Point) -> str:
     return f"requests/{point.index}-{point.name}.parquet"
 
 
+def vllm_bench_path(point: Point) -> str:
+    """The point as `vllm bench serve` would have written it, relative to the run directory."""
+    return f"vllm-bench/{point.index}-{point.name}.json"
+
+
 def client_name(config: LaunchConfig) -> str:
     """The benchmark client of a configuration: vllm_bench or native."""
     return client_of(config)
@@ -63,7 +68,16 @@ def _sending(point: Point) -> list[str]:
     if sending.request_rate is not None:
         argv += ["--request-rate", str(sending.request_rate)]
         argv += ["--burstiness", str(sending.burstiness)]
-    return [*argv, "--requests", f"{{run_dir}}/{requests_path(point)}"]
+    return [*argv, *_aside(point), "--requests", f"{{run_dir}}/{requests_path(point)}"]
+
+
+def _aside(point: Point) -> list[str]:
+    """Options that both clients have: the warm-up's rate, and the file for other tools."""
+    rate = point.sending.warmup_rate
+    argv = [] if rate is None else ["--warmup-rate", str(rate)]
+    if point.vllm_bench_json:
+        argv += ["--vllm-bench-json", f"{{run_dir}}/{vllm_bench_path(point)}"]
+    return argv
 
 
 def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
@@ -71,7 +85,7 @@ def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     argv = [engine_python(config), "-m", "jobs.clients.vllm_bench"]
     argv += ["--gate", GATE, "--name", point.name]
     argv += ["--prompts", f"{{run_dir}}/{prompts_path(point)}"]
-    argv += ["--result", f"{{run_dir}}/{result_path(point)}", "--"]
+    argv += ["--result", f"{{run_dir}}/{result_path(point)}", *_aside(point), "--"]
     argv += ["--backend", "vllm", "--base-url", base_url(plan), "--endpoint", "/v1/completions"]
     argv += ["--model", config.model.served_name]
     argv += ["--tokenizer", config.model.tokenizer or config.model.path]

@@ -11,7 +11,7 @@ from typing import Any
 from launcher.document import plain
 from launcher.estimate import estimate
 from launcher.placement import Placement, place
-from launcher.plan import LaunchPlan, Point, build_plan
+from launcher.plan import LaunchPlan, Point, build_plan, point_name
 from launcher.schema import LaunchConfig
 
 LOAD_KEYS = ("workload", "accuracy", "sweep", "dry_run", "wait", "check")
@@ -137,12 +137,7 @@ def _joined_config(config: LaunchConfig, points: Sequence[Point]) -> LaunchConfi
 def _named(points: Sequence[Point]) -> Iterator[Point]:
     """Points in their places, each with a seed and a name of its own."""
     lengths = {(point.isl, point.osl) for point in points}
-    names = [
-        f"c{point.concurrency}"
-        if len(lengths) == 1
-        else f"{point.isl}x{point.osl}-c{point.concurrency}"
-        for point in points
-    ]
+    names = [point_name(point, len(lengths) > 1) for point in points]
     counts, seen = Counter(names), Counter[str]()
     for index, (point, name) in enumerate(zip(points, names, strict=True)):
         seen[name] += 1

@@ -72,6 +72,8 @@ NUMBERS: tuple[tuple[str, float, float], ...] = (
     ("workload.osl", 1, 1e8),
     ("workload.prompts_per_concurrency", 1e-6, 1e6),
     ("workload.warmup_per_concurrency", 0, 1e6),
+    ("workload.warmup_rate", 1e-6, 1e6),
+    ("workload.repeats", 1, 1000),
     ("workload.request_timeout_s", 1, 30 * DAY_S),
     ("workload.shared_prefix.tokens", 1, 1e8),
     ("workload.shared_prefix.groups", 1, 1e6),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -69,6 +70,7 @@ class Sending:
 
     request_rate: float | None = None
     burstiness: float = 1.0
+    warmup_rate: float | None = None
     processes: int = 0
     stall_timeout_s: float = 900.0
 
@@ -79,7 +81,8 @@ class Point:
 
     index: int
     name: str
-    """c64, or 8192x1024-c64 where a run has points of several workloads: for logs and files."""
+    """c64, c64-rate2.5, c64-repeat2; 8192x1024-c64 where a run has points of several workloads:
+    for logs and files."""
     concurrency: int
     num_prompts: int
     warmup_requests: int
@@ -99,6 +102,9 @@ class Point:
     goodput_tpot_ms: float | None = None
     workload: str = ""
     """Label of the workload, where the run has points of several."""
+    repeat: int = 0
+    """Which measurement of this load, from 0."""
+    vllm_bench_json: bool = False
 
     def load(self) -> tuple[object, ...]:
         """What makes the measurement, whatever its place in a run: equal loads are one point."""
@@ -107,7 +113,7 @@ class Point:
             *(self.range_definition, self.range_ratio, self.input_range, self.output_range),
             self.sending,
             *(self.client, self.request_timeout_s, self.seed - self.index, self.prompts),
-            *(self.goodput_ttft_ms, self.goodput_tpot_ms),
+            *(self.goodput_ttft_ms, self.goodput_tpot_ms, self.repeat, self.vllm_bench_json),
         )
 
 
@@ -201,15 +207,29 @@ def prompt_plan(load: WorkloadConfig) -> PromptPlan:
     return plan
 
 
+def point_name(point: Point, lengths: bool = False) -> str:
+    """What sets a point apart in its run; `lengths` where its points have several."""
+    parts = [f"{point.isl}x{point.osl}"] if lengths else []
+    parts.append(f"c{point.concurrency}")
+    if point.sending.request_rate is not None:
+        parts.append(f"rate{point.sending.request_rate:g}")
+    if point.repeat:
+        parts.append(f"repeat{point.repeat + 1}")
+    return "-".join(parts)
+
+
 def _points(config: LaunchConfig) -> tuple[Point, ...]:
+    """All concurrencies, then all of them again: a slow change of the servers is then between
+    the repeats of a point, and a run cut short has the whole sweep."""
     load = config.workload
     inputs = length_range(load.range_definition, load.range_ratio, load.isl)
     outputs = length_range(load.range_definition, load.range_ratio, load.osl)
     prompts = prompt_plan(load)
-    return tuple(
+    rounds = itertools.product(range(load.repeats), load.concurrency)
+    points = (
         Point(
             index=index,
-            name=f"c{concurrency}",
+            name="",
             concurrency=concurrency,
             num_prompts=max(1, round(load.prompts_per_concurrency * concurrency)),
             warmup_requests=round(load.warmup_per_concurrency * concurrency),
@@ -224,6 +244,7 @@ def _points(config: LaunchConfig) -> tuple[Point, ...]:
             sending=Sending(
                 request_rate=load.request_rate,
                 burstiness=load.burstiness,
+                warmup_rate=load.warmup_rate,
                 processes=load.client_processes,
                 stall_timeout_s=load.stall_timeout_s,
             ),
@@ -231,6 +252,9 @@ def _points(config: LaunchConfig) -> tuple[Point, ...]:
             prompts=prompts,
             goodput_ttft_ms=load.goodput.ttft_ms,
             goodput_tpot_ms=load.goodput.tpot_ms,
+            repeat=repeat,
+            vllm_bench_json=load.vllm_bench_json,
         )
-        for index, concurrency in enumerate(load.concurrency)
+        for index, (repeat, concurrency) in enumerate(rounds)
     )
+    return tuple(replace(point, name=point_name(point)) for point in points)

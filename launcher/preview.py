@@ -76,9 +76,10 @@ def _lines(document: dict[str, Any], capacity: Capacity | None) -> Iterator[str]
     for point in document["points"]:
         low, high = point["range"]["input"]
         out_low, out_high = point["range"]["output"]
+        rate, warmup = (point["sending"][key] for key in ("request_rate", "warmup_rate"))
         yield (
-            f"  {point['name']:<7} {point['num_prompts']} requests after "
-            f"{point['warmup_requests']} for warm-up, input {low}..{high}, output "
+            f"  {point['name']:<7} {point['num_prompts']} requests{_at(rate)} after "
+            f"{point['warmup_requests']} for warm-up{_at(warmup)}, input {low}..{high}, output "
             f"{out_low}..{out_high} tokens ({point['range']['definition']}), seed {point['seed']}"
         )
     for point in document["points"]:
@@ -92,6 +93,10 @@ def _lines(document: dict[str, Any], capacity: Capacity | None) -> Iterator[str]
     if document["sbatch"]:
         yield "\nsbatch script:"
         yield from (f"  {line}" for line in document["sbatch"].splitlines())
+
+
+def _at(rate: float | None) -> str:
+    return "" if rate is None else f" at {rate:g}/s"
 
 
 def _worker_line(worker: dict[str, Any]) -> str:

@@ -148,6 +148,7 @@ def _point_document(
             "output": list(point.output_range),
         },
         "seed": point.seed,
+        "repeat": point.repeat,
         "client": point.client,
         "prompts": asdict(point.prompts),
         "goodput": {"ttft_ms": point.goodput_ttft_ms, "tpot_ms": point.goodput_tpot_ms},

@@ -383,6 +383,11 @@ class WorkloadConfig:
     concurrency: list[int] = MISSING
     prompts_per_concurrency: float = 8.0
     warmup_per_concurrency: float = 1.0
+    warmup_rate: float | None = None
+    """Requests a second of the warm-up wave, as sa-bench sends it (250), at most `concurrency` at a
+    time; null: a closed loop."""
+    repeats: int = 1
+    """How often each point is measured, each time with other prompts; 2 or more give intervals."""
     seed: int = 0
     """Point i uses seed + i, so that no point repeats another's prompts."""
     request_rate: float | None = None
@@ -395,6 +400,9 @@ class WorkloadConfig:
     """Native client: a request during which nothing comes for so long has failed."""
     client: str | None = None
     """vllm_bench | native; null: engine.client."""
+    vllm_bench_json: bool = False
+    """Whether each point is also kept as the file that `vllm bench serve --save-result
+    --save-detailed` writes: vllm-bench/<index>-<point>.json of the run directory."""
     request_timeout_s: float = 3600.0
     source: str = "random"
     """random | shared_prefix | multi_turn | trace (docs/prompts.md)."""

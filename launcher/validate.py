@@ -170,7 +170,10 @@ def load(config: LaunchConfig) -> Iterator[str]:
             yield f"workload.concurrency has {value}: allowed: 1 or more"
     repeated = sorted({v for v in workload.concurrency if workload.concurrency.count(v) > 1})
     if repeated:
-        yield f"workload.concurrency repeats {repeated}: give each number once"
+        yield (
+            f"workload.concurrency repeats {repeated}: give each number once; workload.repeats "
+            "measures every point several times"
+        )
     try:
         length_range(workload.range_definition, workload.range_ratio, 1)
     except LauncherError as error:

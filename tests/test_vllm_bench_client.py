@@ -121,6 +121,8 @@ def get_samples() -> None: ...
 async def benchmark(
     input_requests: object,
     disable_tqdm: object,
+    request_rate: object,
+    burstiness: object,
     num_warmups: object,
     ready_check_timeout_sec: object,
 ) -> None: ...
@@ -128,7 +130,7 @@ async def benchmark(
 
 async def main_async() -> None:
     get_samples()
-    await benchmark(1, 2, 3, 4)
+    await benchmark(1, 2, 3, 4, 5, 6)
 
 
 def serve_names(**changes: object) -> dict[str, Any]:

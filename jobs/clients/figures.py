@@ -179,11 +179,12 @@ def latency(name: str, seconds: Floats | None) -> dict[str, float | None]:
 def window(
     measured: Measured, asked_tokens: npt.NDArray[Any], concurrency: int
 ) -> dict[str, float | int | None]:
-    """The point seen from inside (jobs/window.py); `asked_tokens` by request number."""
+    """The point seen from inside (jobs/window.py); `asked_tokens` by request number, concurrency
+    0 where requests were sent by the clock."""
     good, columns = measured.good, measured.columns
     sent = columns["sent_s"][good]
     ttft, e2el = columns["first_s"][good] - sent, columns["last_s"][good] - sent
-    facts = window_facts(sent.tolist(), ttft.tolist(), e2el.tolist(), concurrency or len(good))
+    facts = window_facts(sent.tolist(), ttft.tolist(), e2el.tolist(), concurrency)
     waits = (columns["sent_s"] - columns["due_s"]).clip(min=0)
     facts["queue_mean_ms"] = float(waits.mean() * 1e3) if len(waits) else None
     short = columns["output_tokens"] < asked_tokens[columns["index"]]

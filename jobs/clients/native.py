@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -35,7 +36,7 @@ from jobs.prompts.pieces import id_pieces
 from jobs.prompts.random_source import random_requests
 from jobs.prompts.reader import PromptFile, write_prompt_file
 from jobs.prompts.spec import Spec
-from jobs.store import write_json
+from jobs.store import write_json, write_text
 
 EXIT_LOST = 1
 EXIT_CANNOT = 2
@@ -63,6 +64,7 @@ def result(load: Load, prompts: PromptFile, outcome: Outcome, limits: Limits) ->
     warmup_errors: dict[str, str] = {}
     for said in outcome.warmup:
         warmup_errors |= said["errors"]
+    timed = load.request_rate is not None or prompts.arrival_s is not None
     return {
         "date": outcome.date,
         "backend": "native",
@@ -76,7 +78,7 @@ def result(load: Load, prompts: PromptFile, outcome: Outcome, limits: Limits) ->
         "warmup_requests": prompts.warmup,
         "warmup_failed": sum(said["failed"] for said in outcome.warmup),
         "warmup_errors": warmup_errors,
-        "window": window(outcome.measured, prompts.output_tokens, load.concurrency),
+        "window": window(outcome.measured, prompts.output_tokens, 0 if timed else load.concurrency),
         "load": own_load(outcome.measured),
     }
 
@@ -101,7 +103,8 @@ async def run(given: argparse.Namespace) -> None:
         if given.vllm_bench_json:
             counts = prompts.prompt_tokens
             data = vllm_result(load, outcome.measured, counts, outcome.date, limits)
-            write_json(given.vllm_bench_json, data)
+            given.vllm_bench_json.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_text(given.vllm_bench_json, json.dumps(data) + "\n")
         write_json(given.result, result(load, prompts, outcome, limits))
 
 

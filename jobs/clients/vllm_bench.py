@@ -51,7 +51,14 @@ ARRAYS = (
 LONG_ARRAYS = ("itls", "generated_texts")
 ERROR_LENGTH = 200
 USED_PARAMETERS = {
-    "benchmark": ("input_requests", "disable_tqdm", "num_warmups", "ready_check_timeout_sec"),
+    "benchmark": (
+        "input_requests",
+        "request_rate",
+        "burstiness",
+        "disable_tqdm",
+        "num_warmups",
+        "ready_check_timeout_sec",
+    ),
     "SampleRequest": ("prompt", "prompt_len", "expected_output_len"),
 }
 KNOWN = (
@@ -154,6 +161,8 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[
     add("--name", required=True, help="name of those files")
     add("--prompts", type=Path, required=True, help="prompt file of text, waited for")
     add("--result", type=Path, required=True)
+    add("--warmup-rate", type=float, help="requests a second of the warm-up; else a closed loop")
+    add("--vllm-bench-json", type=Path, help="vLLM's own result file, with its arrays")
     options = parser.parse_args(words[:cut])
     bench = words[cut + 1 :]
     for lead in ("vllm", "bench", "serve"):
@@ -193,8 +202,10 @@ def load_prompts(path: Path, num_prompts: int) -> tuple[list[Prompt], list[Promp
 class VllmBench:
     """vLLM's benchmark with our prompts, our warm-up and our gate."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, warmup_rate: float | None = None) -> None:
         self.gate = gate
+        self.warmup_rate = warmup_rate or math.inf
+        self.load: dict[str, Any] = {}
         self.version, self.serve = load_serve()
         self.original: Callable[..., Any] = self.serve.benchmark
         self.warmup: list[Prompt] = []
@@ -244,12 +255,23 @@ class VllmBench:
         if self.warmup:
             log.info("warm-up: %d requests", len(self.warmup))
             ask = {**named, "input_requests": self.requests(self.warmup), "disable_tqdm": True}
+            ask |= {"request_rate": self.warmup_rate, "burstiness": 1.0}
             with contextlib.redirect_stdout(io.StringIO()):
                 warm = await self.until_stop(self.original(**ask))
             self.warmup_errors = count_errors(warm.get("errors", ()), warm.get("failed", 0))
             if self.warmup_errors:
                 log.warning("warm-up requests failed: %s", self.warmup_errors)
         log.info("measured run: %d requests", len(self.measured))
+        begun, cpu = time.monotonic(), time.process_time()
+        try:
+            return await self.counted(named)
+        finally:
+            wall, spent = time.monotonic() - begun, time.process_time() - cpu
+            self.load = {"client_processes": 1, "client_cpu_s": spent}
+            self.load["client_cpu_share"] = spent / wall if wall > 0 else 0.0
+
+    async def counted(self, named: Mapping[str, Any]) -> Any:
+        """vLLM's own measurement, with its progress told where its bar can be replaced."""
         if not callable(getattr(self.serve, "tqdm", None)):
             return await self.until_stop(self.original(**named))
         counter = RequestCounter(self.gate, self.measured)
@@ -350,15 +372,21 @@ def measure(options: argparse.Namespace, bench: list[str]) -> None:
     """Import vLLM while the prompts are made, run at the gate, write the result."""
     gate = Gate(options.gate, options.name)
     gate.check_stop()
-    runner = VllmBench(gate)
+    runner = VllmBench(gate, options.warmup_rate)
     args = runner.parse(bench)
     wait_for_prompts(options.prompts, gate)
     runner.warmup, runner.measured = load_prompts(options.prompts, args.num_prompts)
-    kept, arrays = split_result(runner.run(args))
+    result = runner.run(args)
+    kept, arrays = split_result(result)
     arrays["asked_output_lens"] = [prompt.output_tokens for prompt in runner.measured]
     kept["warmup_requests"] = len(runner.warmup)
     kept["warmup_error_counts"] = runner.warmup_errors
     kept["vllm_version"] = runner.version
+    kept["load"] = runner.load
+    if options.vllm_bench_json:
+        own = {key: finite(value) for key, value in result.items() if key != "generated_texts"}
+        options.vllm_bench_json.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_text(options.vllm_bench_json, json.dumps(own, default=str) + "\n")
     write_text(options.result.with_suffix(".requests.json"), json.dumps(arrays))
     write_text(options.result, json.dumps(kept, indent=1, default=str) + "\n")
     log.info("%d of %d requests done, %s", kept["completed"], args.num_prompts, options.result)
