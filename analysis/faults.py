@@ -90,10 +90,21 @@ def _short(point: BenchPoint) -> Iterator[str]:
 
 
 def _foreign_lengths(point: BenchPoint) -> Iterator[str]:
-    """Of another tool's result only the prompts' mean length, where it tells what was asked for."""
-    if point.input_range != [0, 0] and abs(_drift(point, point.input_range, True)) > 1:
-        mean, asked = point.total_input_tokens / point.completed, point.input_range
-        yield f"mean input length {mean:.1f} is not that of {asked[0]}..{asked[1]}: not comparable"
+    """Of another tool's result the mean lengths, where it tells what was asked for."""
+    name, ratio = point.range_definition, point.range_ratio
+    if name in DEFINITIONS and (point.isl or point.osl) and expected_range(name, 1, ratio) is None:
+        yield f"range ratio {ratio:g} has no meaning in definition {name!r}"
+    sides = (("input", point.total_input_tokens, point.input_range),
+             ("output", point.total_output_tokens, point.output_range))  # fmt: skip
+    for side, total, asked in sides:
+        if point.completed and not total:
+            yield f"{point.completed} requests completed without a single {side} token"
+        elif asked != [0, 0] and abs(_drift(point, asked, side == "input")) > 1:
+            why = f"mean {side} length {total / point.completed:.1f} is not that of"
+            short = (
+                "early stop: " if side == "output" and total < asked[0] * point.completed else ""
+            )
+            yield f"{short}{why} {asked[0]}..{asked[1]}: not comparable"
 
 
 def _range_faults(point: BenchPoint) -> Iterator[str]:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import AnalysisError, BrokenFileError
-from analysis.foreign_points import Named, point_of, run_of
+from analysis.foreign_answers import is_answer, row_of_answers
+from analysis.foreign_points import Named, has_totals, point_of, run_of
 from analysis.foreign_rows import Row, row_of
 from analysis.run import Run
 
@@ -25,7 +26,8 @@ LARGEST = 64 * 2**20
 KINDS = (
     "vllm bench serve or sa-bench (duration, completed, total_input_tokens ...), InferenceX"
     " (tput_per_gpu, conc), srt-slurm benchmark-rollup.json, AIPerf profile_export_aiperf.json,"
-    " vLLM's gsm8k_eval (accuracy, invalid_rate)"
+    " vLLM's gsm8k_eval (accuracy, invalid_rate), lm-eval (results: gsm8k), one line a question"
+    " (label, text)"
 )
 GPUS_IN_NAME = re.compile(r"gpus_(\d+)(?:_ctx_(\d+)_gen_(\d+))?")
 LENGTHS_IN_PATH = re.compile(r"isl_(\d+)_osl_(\d+)")
@@ -42,14 +44,19 @@ class Foreign:
 
 def read_foreign(path: Path) -> Foreign:
     """AnalysisError for a file that is no result of a tool that is known here."""
-    objects = list(_objects(path))
     found, named = Foreign(), _named(path)
+    objects, answers = list(_objects(path)), []
     for place, data in enumerate(objects):
         where = path.name if len(objects) == 1 else f"{path.name}#{place + 1}"
+        if isinstance(data, dict) and is_answer(data):
+            answers.append(data)
+            continue
         try:
             _take(found, data, where, path, named)
         except BrokenFileError as error:
             found.warnings.append(f"{path}: {error}")
+    if answers:
+        found.rows.append(row_of_answers(answers, path))
     if found.run is None and not found.rows:
         told = f" ({found.warnings[0]})" if found.warnings else ""
         raise AnalysisError(f"{path}: no result of a tool known here: {KINDS}{told}")
@@ -58,9 +65,11 @@ def read_foreign(path: Path) -> Foreign:
 
 def _take(found: Foreign, data: Any, where: str, path: Path, named: Named) -> None:
     """One object of the file."""
+    if isinstance(data, BrokenFileError):
+        raise data
     if not isinstance(data, dict):
         raise BrokenFileError(f"{where}: expected a JSON object, found {type(data).__name__}")
-    if "completed" in data and "duration" in data:
+    if "completed" in data and "duration" in data and has_totals(data):
         if found.run is None:
             found.run = run_of(path, data, named)
         found.run.points.append(point_of(data, len(found.run.points), found.run, named))
@@ -87,7 +96,11 @@ def _named(path: Path) -> Named:
 
 
 def _objects(path: Path) -> Iterator[Any]:
-    """One or many JSON values of a file: an array, lines, or values one after the other."""
+    """One or many JSON values of a file: an array, lines, or values one after the other.
+
+    What is torn behind a whole value (a file that is being written) is an error among them; the
+    next line is tried.
+    """
     try:
         if path.stat().st_size > LARGEST:
             raise AnalysisError(f"{path}: {path.stat().st_size} bytes, at most {LARGEST} are read")
@@ -97,13 +110,30 @@ def _objects(path: Path) -> Iterator[Any]:
     except UnicodeDecodeError as error:
         raise AnalysisError(f"{path}: is no UTF-8 text: {error.reason}") from error
     # NaN is what Python writes for a mean of nothing: a missing value.
-    decoder = json.JSONDecoder(parse_constant=lambda _: None)
-    place = 0
+    decoder = json.JSONDecoder(parse_constant=lambda _: None, object_pairs_hook=_object)
+    place, whole = 0, 0
     while place < len(text):
         try:
             value, place = decoder.raw_decode(text, place)
+        except BrokenFileError as error:
+            raise AnalysisError(f"{path}: {error}") from error
         except (ValueError, RecursionError) as error:
-            raise AnalysisError(f"{path}: is no JSON: {error}") from error
+            if not whole:
+                raise AnalysisError(f"{path}: is no JSON: {error}") from error
+            yield BrokenFileError(f"is no JSON from there on: {error}")
+            place = text.find("\n", place) + 1 or len(text)
+            continue
+        whole += 1
         while place < len(text) and text[place] in " \t\r\n,":
             place += 1
         yield from value if isinstance(value, list) else [value]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; one that gives two values to a key says nothing of either."""
+    data: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in data and data[key] != value:
+            raise BrokenFileError(f"key {key!r:.60} stands there twice, with different values")
+        data[key] = value
+    return data

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 from analysis.errors import BrokenFileError
-from analysis.intervals import wilson
-from analysis.thresholds import ACCURACY_INVALID
+from analysis.foreign_scores import gsm8k, lm_eval
+from analysis.told import count, number, whole
 from analysis.words import Verdict
 
 Row = dict[str, Any]
@@ -29,7 +28,11 @@ def row_of(data: dict[str, Any], where: str, path: Path) -> Row:
     elif isinstance(data.get("time_to_first_token"), dict) and "request_throughput" in data:
         row = _aiperf(data)
     elif "accuracy" in data and "num_questions" in data:
-        row = _gsm8k(data)
+        row = gsm8k(data, where)
+    elif isinstance(data.get("results"), dict):
+        row = lm_eval(data, where)
+    elif "completed" in data and "duration" in data:
+        row = _without_totals(data)
     else:
         raise BrokenFileError(f"{where}: keys of no tool known here: {', '.join(list(data)[:6])}")
     name = f"{path.parent.name}/{where}" if path.parent.name not in ("", ".") else where
@@ -53,19 +56,19 @@ def _judged(row: Row) -> Row:
 def _inferencex(data: Row) -> Row:
     """Latencies are in seconds. With a disaggregated run output divides by decode GPUs, input by
     prefill GPUs; without one by all."""
-    prefill, decode = _count(data.get("num_prefill_gpu")), _count(data.get("num_decode_gpu"))
+    prefill, decode = count(data.get("num_prefill_gpu")), count(data.get("num_decode_gpu"))
     apart = data.get("disagg") in (True, "true", "True") and bool(prefill and decode)
-    alone = _count(data.get("tp")) if not apart else None
+    alone = count(data.get("tp")) if not apart else None
     gpus = prefill + decode if apart and prefill and decode else alone
-    total = _number(data.get("tput_per_gpu"))
+    total = number(data.get("tput_per_gpu"))
     row: Row = {
         "client": "InferenceX",
         "model": data.get("model"),
         "engine": data.get("framework"),
         "topology": data.get("hw"),
-        "concurrency": _count(data.get("conc")),
-        "isl": _count(data.get("isl")),
-        "osl": _count(data.get("osl")),
+        "concurrency": count(data.get("conc")),
+        "isl": count(data.get("isl")),
+        "osl": count(data.get("osl")),
         "range_definition": "inferencemax",
         "serving_gpus": gpus,
         "prefill_gpus": prefill if apart else None,
@@ -74,8 +77,8 @@ def _inferencex(data: Row) -> Row:
         "told_total_tps": total * gpus if total is not None and gpus else None,
     }
     output, inputs = (
-        _number(data.get("output_tput_per_gpu")),
-        _number(data.get("input_tput_per_gpu")),
+        number(data.get("output_tput_per_gpu")),
+        number(data.get("input_tput_per_gpu")),
     )
     row |= (
         {"told_output_tps_per_decode_gpu": output, "told_input_tps_per_prefill_gpu": inputs}
@@ -84,7 +87,7 @@ def _inferencex(data: Row) -> Row:
     )
     for metric in ("ttft", "tpot", "itl", "e2el"):
         for ours, theirs in STATISTICS.items():
-            seconds = _number(data.get(f"{theirs}_{metric}"))
+            seconds = number(data.get(f"{theirs}_{metric}"))
             row[f"{metric}_{ours}_ms"] = None if seconds is None else seconds * 1000
     return row
 
@@ -96,19 +99,19 @@ def _rollup(data: Row) -> Row:
     row: Row = {
         "client": str(data.get("benchmark_type")),
         "model": config.get("model"),
-        "concurrency": _count(run.get("concurrency")),
-        "isl": _count(config.get("isl")),
-        "osl": _count(config.get("osl")),
+        "concurrency": count(run.get("concurrency")),
+        "isl": count(config.get("isl")),
+        "osl": count(config.get("osl")),
         "range_definition": "inferencemax" if data.get("benchmark_type") == "sa-bench" else None,
-        "completed": _count(run.get("completed_requests")),
-        "input_tokens": _number(run.get("total_input_tokens")),
-        "output_tokens": _number(run.get("total_output_tokens")),
+        "completed": count(run.get("completed_requests")),
+        "input_tokens": number(run.get("total_input_tokens")),
+        "output_tokens": number(run.get("total_output_tokens")),
     }
-    rate, completed = _number(run.get("request_throughput")), row["completed"]
+    rate, completed = number(run.get("request_throughput")), row["completed"]
     row["duration_s"] = completed / rate if completed and rate else None
     for metric in ("ttft", "tpot", "itl", "e2el"):
         for statistic in ("mean", "p99"):
-            row[f"{metric}_{statistic}_ms"] = _number(run.get(f"{metric}_{statistic}_ms"))
+            row[f"{metric}_{statistic}_ms"] = number(run.get(f"{metric}_{statistic}_ms"))
     return row
 
 
@@ -116,8 +119,8 @@ def _aiperf(data: Row) -> Row:
     """Its inter-token latency is per request: (E2E - TTFT) / (tokens - 1), which is our TPOT."""
     row: Row = {
         "client": "aiperf",
-        "completed": _count(_of(data, "request_count", "avg")),
-        "failed": _whole(_of(data, "error_request_count", "avg")),
+        "completed": count(_of(data, "request_count", "avg")),
+        "failed": whole(_of(data, "error_request_count", "avg")),
         "told_total_tps": _of(data, "total_token_throughput", "avg"),
         "told_output_tps": _of(data, "output_token_throughput", "avg"),
         "duration_s": _of(data, "benchmark_duration", "avg"),
@@ -131,49 +134,32 @@ def _aiperf(data: Row) -> Row:
     config = data.get("input_config")
     load = config.get("loadgen") if isinstance(config, dict) else None
     if isinstance(load, dict):
-        row["concurrency"] = _count(load.get("concurrency"))
+        row["concurrency"] = count(load.get("concurrency"))
     return row
 
 
-def _gsm8k(data: Row) -> Row:
-    """vLLM's gsm8k_eval counts a request that never got an answer as one without a number: a high
-    invalid rate may be either, and the score is none."""
-    score, questions = _number(data.get("accuracy")), _count(data.get("num_questions"))
-    invalid = _number(data.get("invalid_rate"))
-    ends = wilson(score * questions, questions) if score is not None and questions else None
+def _without_totals(data: Row) -> Row:
+    """A client's result that lacks the count of prompt tokens: what it does tell."""
     row: Row = {
-        "client": "gsm8k_eval", "accuracy_dataset": "gsm8k", "accuracy": score,
-        "accuracy_low": ends[0] if ends else None, "accuracy_high": ends[1] if ends else None,
-        "accuracy_answers": questions, "accuracy_invalid_rate": invalid, "accuracy_repeats": 1,
-    }  # fmt: skip
-    if invalid is not None and invalid > ACCURACY_INVALID.value:
-        reason = (
-            f"{invalid:.0%} of the answers are invalid without a reason: requests that failed are"
-            " counted so too; run it again and count them apart"
-        )
-        return row | {"verdict": Verdict.INVALID.value, "reasons": reason}
-    reason = "accuracy alone: no point was measured"
-    return row | {"verdict": Verdict.UNPROVEN.value, "reasons": reason}
+        "client": "vllm bench serve",
+        "model": data.get("model_id"),
+        "concurrency": count(data.get("max_concurrency")),
+        "num_prompts": count(data.get("num_prompts")),
+        "completed": whole(data.get("completed")),
+        "failed": whole(data.get("failed")),
+        "duration_s": number(data.get("duration")),
+        "output_tokens": number(data.get("total_output_tokens")),
+        "told_total_tps": number(data.get("total_token_throughput")),
+        "told_output_tps": number(data.get("output_throughput")),
+    }
+    if row["failed"] is None and row["num_prompts"] and row["completed"] is not None:
+        row["failed"] = max(0, row["num_prompts"] - row["completed"])
+    for metric in ("ttft", "tpot", "itl", "e2el"):
+        for statistic in STATISTICS:
+            row[f"{metric}_{statistic}_ms"] = number(data.get(f"{statistic}_{metric}_ms")) or None
+    return row
 
 
 def _of(data: Row, name: str, statistic: str) -> float | None:
     value = data.get(name)
-    return _number(value.get(statistic)) if isinstance(value, dict) else _number(value)
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) and 0 <= value < 1e18 else None
-
-
-def _whole(value: Any) -> int | None:
-    number = _number(value)
-    return int(number) if number is not None else None
-
-
-def _count(value: Any) -> int | None:
-    """A positive whole number, also one in a string."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < 12:
-        value = int(value)
-    return _whole(value) or None
+    return number(value.get(statistic)) if isinstance(value, dict) else number(value)

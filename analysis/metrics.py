@@ -140,6 +140,14 @@ THROUGHPUT = (
         compute=rate("input_tokens", "output_tokens", gpus="allocated_gpus"),
     ),
     Metric(
+        name="output_tps", label="output", unit="tok/s", better="higher", source=POINT,
+        doc="output tokens of successful requests / duration", compute=rate("output_tokens"),
+    ),
+    Metric(
+        name="requests_per_s", label="requests", unit="1/s", better="higher", source=POINT,
+        doc="successful requests / duration", compute=rate("completed"),
+    ),
+    Metric(
         name="output_tps_per_gpu", label="output", unit="tok/s/GPU", better="higher",
         source=f"{POINT}, {RUN}: plan.serving_gpus", doc="output tokens / duration / serving GPUs",
         compute=rate("output_tokens", gpus="serving_gpus"),

@@ -22,10 +22,15 @@ def expected_range(definition: str, length: int, ratio: float) -> tuple[int, int
     return None
 
 
+TELL_TTFT = ("native", "vllm_bench")
+"""Our clients: a TTFT that their record lacks was not seen. Others may not have been asked."""
+
+
 def latency_is_measured(point: BenchPoint) -> bool:
     """False where tokens came and yet the first of them is said to have taken no time."""
     ttft = point.ttft_ms
-    return point.total_output_tokens == 0 or (ttft.mean != 0 and ttft != Latency())
+    absent = ttft == Latency() and point.client in TELL_TTFT and point.total_output_tokens > 0
+    return not (absent or 0 in (ttft.mean, ttft.median))
 
 
 def external_share(point: BenchPoint) -> float | None:

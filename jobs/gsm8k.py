@@ -8,32 +8,27 @@ A request that never got an answer is not an answer: it is retried, counted, and
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from jobs.extraction import label_number, last_number, strict_number
 from jobs.progress import progress_told
 from jobs.records import AccuracyRepeat
 
 WORD_PROBLEMS = "word_problems"
 DATA = Path(__file__).parent / "data"
 FORMAT = 'one JSON object a line with "question" and "answer", the answer ending in "#### N"'
-INVALID = None
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 20.0
 RETRIED_STATUS = 429
-
-STRICT = re.compile(r"(?:####|answer is:?)\s*\$?\s*(-?\$?\d[\d,]*(?:\.\d+)?)", re.IGNORECASE)
 
 
 class QuestionsError(ValueError):
@@ -72,10 +67,10 @@ class Score:
         self.output_tokens += answer.tokens
         self.cut += answer.cut
         number = last_number(answer.text)
-        self.invalid += number is INVALID
-        self.correct += number is not INVALID and number == last_number(question.answer)
+        self.invalid += number is None
+        self.correct += number is not None and number == last_number(question.answer)
         strict = strict_number(answer.text)
-        self.strict_correct += strict is not None and strict == strict_number(question.answer)
+        self.strict_correct += strict is not None and strict == label_number(question.answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +89,6 @@ class NoAnswerError(Exception):
         super().__init__(kind)
         self.kind = kind
         self.again = again
-
-
-def last_number(text: str) -> int | None:
-    """vLLM's extraction: the last run of digits after removing commas.
-
-    Sign and decimals are not seen ("18.00" is 0), and a number with a leading zero ("05") is no
-    number, as there.
-    """
-    found = re.findall(r"\d+", text.replace(",", ""))
-    if not found:
-        return INVALID
-    try:
-        return int(ast.literal_eval(found[-1]))
-    except (SyntaxError, ValueError):
-        return INVALID
-
-
-def strict_number(text: str) -> Decimal | None:
-    """The number after the first "####" or "answer is", sign and decimals kept; None without."""
-    found = STRICT.search(text)
-    if found is None:
-        return None
-    try:
-        return Decimal(found[1].replace(",", "").replace("$", ""))
-    except InvalidOperation:
-        return None
 
 
 def load_questions(path: Path | str, limit: int | None = None) -> list[Question]:
@@ -146,7 +115,7 @@ def _question(line: str, where: str) -> Question:
         question = Question(str(data["question"]), str(data["answer"]))
     except (ValueError, KeyError, TypeError) as error:
         raise QuestionsError(f"{where}: {error!r}; needed: {FORMAT}") from error
-    if "####" not in question.answer or strict_number(question.answer) is None:
+    if "####" not in question.answer or label_number(question.answer) is None:
         raise QuestionsError(f"{where}: answer has no '#### N'; needed: {FORMAT}")
     return question
 

@@ -12,6 +12,7 @@ from jobs.errors import JobError
 from jobs.records import ClientLoad, Latency, RecordError, from_json
 
 OLD_NAMES = {"total_input": "total_input_tokens", "total_output": "total_output_tokens"}
+STATISTICS = ("mean", "median", "std", "p50", "p90", "p95", "p99")
 NEEDED = ("duration", "completed", "total_input_tokens", "total_output_tokens")
 
 
@@ -36,14 +37,32 @@ def normalized(data: dict[str, Any], where: str) -> dict[str, Any]:
     for old, new in OLD_NAMES.items():
         if old in data:
             data.setdefault(new, data[old])
+    for name in STATISTICS:  # SGLang's word for it.
+        if f"{name}_e2e_latency_ms" in data:
+            data.setdefault(f"{name}_e2el_ms", data[f"{name}_e2e_latency_ms"])
     for metric in ("ttft", "tpot", "itl", "e2el"):
-        for pair in data.get(f"percentiles_{metric}_ms") or ():
-            if isinstance(pair, list) and len(pair) == 2 and _count(pair[0]) is not None:
-                data.setdefault(f"p{pair[0]:g}_{metric}_ms", pair[1])
+        for percentile, value in _pairs(data.get(f"percentiles_{metric}_ms")):
+            data.setdefault(f"p{percentile:g}_{metric}_ms", value)
     wrong = [key for key in NEEDED if _count(data.get(key)) is None]
     if wrong:
         raise RecordError(f"{where}: no usable {', '.join(wrong)} in the client's result")
     return data
+
+
+def _pairs(told: Any) -> list[tuple[float, Any]]:
+    """A list of [percentile, value], or an object of them."""
+    if isinstance(told, dict):
+        told = [[float(key), value] for key, value in told.items() if _is_number(key)]
+    pairs = told if isinstance(told, list) else []
+    return [
+        (pair[0], pair[1])
+        for pair in pairs
+        if isinstance(pair, list) and len(pair) == 2 and _count(pair[0]) is not None
+    ]
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()
 
 
 def _count(value: Any) -> float | None:
@@ -60,18 +79,18 @@ def failed_requests(data: dict[str, Any], num_prompts: int) -> int:
 
 
 def latency(data: dict[str, Any], metric: str) -> Latency:
-    """Figures of ttft, tpot, itl or e2el in ms; a mean of 0 means not measured."""
+    """Figures of ttft, tpot, itl or e2el in ms; a mean or median of 0 means not measured."""
 
     def value(name: str) -> float | None:
         return _count(data.get(f"{name}_{metric}_ms"))
 
-    if value("mean") == 0:
+    if 0 in (value("mean"), value("median")):
         return Latency()
     return Latency(
         mean=value("mean"),
-        median=value("median") or value("p50"),
-        p90=value("p90"),
-        p99=value("p99"),
+        median=value("median") or value("p50") or None,
+        p90=value("p90") or None,
+        p99=value("p99") or None,
     )
 
 
@@ -109,7 +128,8 @@ def error_counts(data: dict[str, Any]) -> dict[str, int]:
     """Failed requests by kind; clients that keep one text a request are counted by first line."""
     counts = data.get("error_counts")
     if isinstance(counts, dict):
-        return {str(kind): int(count) for kind, count in counts.items()}
+        numbers = ((str(kind), _count(count)) for kind, count in counts.items())
+        return {kind: int(number) for kind, number in numbers if number}
     texts = data.get("errors")
     if not isinstance(texts, list):
         return {}

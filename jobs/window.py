@@ -45,8 +45,9 @@ def from_arrays(result: Mapping[str, Any], concurrency: int) -> dict[str, float 
     """The same from the arrays of `vllm bench serve --save-detailed`: one entry a request.
 
     Our client adds `asked_output_lens`, the output tokens asked of each; `concurrency` 0: an open
-    loop. Arrays that are missing,
-    or that do not fit each other, give no figures; a request that failed is left out.
+    loop. Arrays that are missing, or that do not fit each other, give no figures; a request that
+    failed is left out. Releases that keep no start times list requests in the order of sending:
+    enough to tell the waves.
     """
     starts, ttfts = _numbers(result.get("start_times")), _numbers(result.get("ttfts"))
     e2els = _numbers(result.get("latencies")) or _e2els(ttfts, result.get("itls"))
@@ -56,7 +57,12 @@ def from_arrays(result: Mapping[str, Any], concurrency: int) -> dict[str, float 
     if len(failed) != len(ttfts):
         failed = [length == 0 for length in lengths] if len(lengths) == len(ttfts) else []
     good = [n for n in range(len(ttfts)) if not (failed and failed[n])]
-    facts = window_facts(_pick(starts, good), _pick(ttfts, good), _pick(e2els, good), concurrency)
+    if "start_times" in result:
+        facts = window_facts(
+            _pick(starts, good), _pick(ttfts, good), _pick(e2els, good), concurrency
+        )
+    else:
+        facts = window_facts([float(n) for n in good], _pick(ttfts, good), [], concurrency)
     facts["queue_mean_ms"] = queue_mean_ms(result.get("queue_times"))
     asked = _numbers(result.get("asked_output_lens"))
     if asked and len(asked) == len(lengths) == len(ttfts):

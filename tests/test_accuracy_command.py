@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from jobs.gsm8k import last_number, strict_number
+from jobs.extraction import last_number, strict_number
 from tests.analysis_runs import repeat, run_json, write_run
 from tests.test_analysis_metrics import row_of
 

@@ -15,14 +15,13 @@ import pytest
 from aiohttp import web
 
 import jobs.gsm8k as gsm8k
+from jobs.extraction import label_number, last_number, strict_number
 from jobs.gsm8k import (
     DATA,
     QuestionsError,
-    last_number,
     load_protocol,
     load_questions,
     run_repeat,
-    strict_number,
 )
 from jobs.records import AccuracyRepeat
 from tests.rehearsal_process import KEY, MODEL, worker
@@ -98,6 +97,13 @@ async def solve(request: web.Request) -> web.Response:
         ("no number", None),
         ("", None),
         ("3 + 4 = 7\n#### 7", 7),
+        ("$1,234.00", 0),
+        ("72.", 72),
+        ("1e3", 3),
+        ("3/4", 4),
+        ("\\boxed{42}", 42),
+        ("\u0661\u0662", None),
+        ("9" * 5000, None),
     ],
 )
 def test_the_last_number_is_found_as_vllms_own_evaluation_finds_it(
@@ -114,6 +120,41 @@ def test_the_last_number_is_found_as_vllms_own_evaluation_finds_it(
         ("the answer is: $5", Decimal(5)),
         ("#### $7", Decimal(7)),
         ("so 12", None),
+        ("#### \u22125", Decimal(-5)),
+        ("#### - 5", Decimal(-5)),
+        ("#### $-5", Decimal(-5)),
+        ("#### -$5", Decimal(-5)),
+        ("#### +5", Decimal(5)),
+        ("#### \u20ac1,234.00", Decimal(1234)),
+        ("#### 1\u202f234", Decimal(1234)),
+        ("#### 72.", Decimal(72)),
+        ("the answer is .5.", Decimal("0.5")),
+        ("The answer is **$42**.", Decimal(42)),
+        ("the answer is 18, 5 of them red", Decimal(18)),
+        ("the answer is 18. 5 are red", Decimal(18)),
+        ("#### 18\n\nQuestion 2", Decimal(18)),
+        ("#### 18\n#### 19", Decimal(18)),
+        ("#### 5km", Decimal(5)),
+        ("#### 18%", Decimal(18)),
+        ("#### 18/hour", Decimal(18)),
+        ("a 5-day trip: the answer is 5-day", Decimal(5)),
+        ("#### 0", Decimal(0)),
+        ("#### 05", Decimal(5)),
+        ("#### 3/4", None),
+        ("#### 1e3", None),
+        ("#### 10:30", None),
+        ("#### 10-5", None),
+        ("the answer is 5 + 6 = 11", None),
+        ("#### 1.2.3", None),
+        ("#### 1,23", None),
+        ("#### 1 234", None),
+        ("#### 1_000", None),
+        ("#### \u0661\u0662", None),
+        ("#### \\boxed{5}", None),
+        ("#### \u00bd", None),
+        ("####", None),
+        ("the answer is not 5, it is 6", None),
+        ("#### " + "9" * 5000, Decimal("9" * 5000)),
     ],
 )
 def test_the_strict_number_keeps_sign_and_decimals_and_needs_a_marker(
@@ -312,3 +353,11 @@ def test_the_real_gsm8k_loads_whole_and_every_reference_answer_is_found() -> Non
         stated = question.answer.rsplit("####", 1)[1]
         assert last_number(question.answer) is not None
         assert last_number(question.answer) == last_number(stated)
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [("so\n#### 1,234", 1234), ("#### $18", 18), ("#### -3", -3), ("#### 5,60", 560), ("18", None)],
+)
+def test_a_data_sets_own_answer_is_read_as_it_stands(answer: str, label: int | None) -> None:
+    assert label_number(answer) == label
