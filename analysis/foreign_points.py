@@ -12,7 +12,7 @@ from analysis.told import count, number
 from jobs.record_checks import check_point
 from jobs.record_files import check_numbers
 from jobs.records import BenchPoint, Latency, RecordError
-from jobs.result_file import error_counts, failed_requests, latency, normalized
+from jobs.result_file import error_counts, failed_requests, goodput_share, latency, normalized
 from jobs.window import from_arrays, window_of
 
 # sa-bench and SGLang draw U[int(r*L), L], vLLM U[L(1-r), L(1+r)].
@@ -84,7 +84,7 @@ def point_of(data: dict[str, Any], index: int, run: Run, named: Named) -> BenchP
     """BrokenFileError where the figures cannot be those of a result."""
     data = normalized(dict(data), "the result")
     prompts = _asked(data)
-    paced = bool(number(data.get("request_rate")))
+    paced = number(data.get("request_rate")) or None
     asked = count(data.get("max_concurrency")) or 0
     if not asked and not paced:
         asked = count(data.get("max_concurrent_requests")) or 0
@@ -100,7 +100,7 @@ def point_of(data: dict[str, Any], index: int, run: Run, named: Named) -> BenchP
         for length in (isl, osl)
     ]
     ttft = _ttft(data)
-    window = window_of(from_arrays(data, asked) if asked else {}, data)
+    window = window_of(from_arrays(data, 0 if paced else asked), data)
     if ttft == UNSEEN:
         window = replace(window, first_wave_ttft_ms=None, later_ttft_ms=None)
     throughput = data.get("request_throughput")
@@ -116,6 +116,7 @@ def point_of(data: dict[str, Any], index: int, run: Run, named: Named) -> BenchP
         request_throughput=float(throughput) if isinstance(throughput, int | float) else None,
         ttft_ms=ttft, tpot_ms=latency(data, "tpot"), itl_ms=latency(data, "itl"),
         e2el_ms=latency(data, "e2el"), errors=error_counts(data), window=window,
+        request_rate=paced, goodput_share=goodput_share(data, prompts),
     )  # fmt: skip
     check_numbers(point, "the result")
     check_point(point, "the result")
