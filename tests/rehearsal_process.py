@@ -18,7 +18,7 @@ from typing import Any
 KEY = "test-key"
 MODEL = "rehearsed"
 ROOT = Path(__file__).parent.parent
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 120.0
 
 
 def free_port(host: str, count: int = 1) -> int:
@@ -46,10 +46,10 @@ def running(command: list[str], log: Path, **env: str) -> Iterator[subprocess.Po
     finally:
         process.terminate()
         try:
-            process.wait(5)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(5)
+            process.wait(120)
 
 
 def rehearsal_command(*arguments: str) -> list[str]:
@@ -101,7 +101,7 @@ def post(
         all_headers["Authorization"] = f"Bearer {key}"
     request = urllib.request.Request(url + path, json.dumps(body).encode(), all_headers)
     try:
-        with urllib.request.urlopen(request, timeout=20) as response:
+        with urllib.request.urlopen(request, timeout=120) as response:
             return int(response.status), response.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -109,7 +109,7 @@ def post(
 
 def metric(url: str, name: str, engine: str | None = None) -> float:
     """The sum of a counter's samples whose name and labels contain `name` and the engine."""
-    with urllib.request.urlopen(f"{url}/metrics", timeout=5) as response:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=120) as response:
         lines = response.read().decode().splitlines()
     wanted = "" if engine is None else f'engine="{engine}"'
     found = [line for line in lines if name in line and wanted in line and line[0] != "#"]

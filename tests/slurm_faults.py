@@ -104,7 +104,7 @@ def requeue_in_the_sweep(cluster: Cluster, folder: Path) -> Seen:
     watcher = command(cluster, "jobs", "wait", str(run.path), cwd=folder)
     cluster.run("scontrol", "requeue", job)
     until(run.outcome.exists, 240, "the requeued run ends", run)
-    said += watcher.communicate(timeout=60)[1]
+    said += watcher.communicate(timeout=120)[1]
     assert watcher.returncode == 0, said
     return seen(run, began, said)
 
@@ -120,7 +120,7 @@ def preempted_in_the_sweep(cluster: Cluster, folder: Path) -> Seen:
     where = ("--partition=urgent", f"--nodelist={node['name']}", "--exclusive", "--time=2")
     other = cluster.run("sbatch", "--parsable", *where, "--wrap", "sleep 3").strip()
     until(run.outcome.exists, 240, "the preempted run ends", run)
-    said += watcher.communicate(timeout=60)[1]
+    said += watcher.communicate(timeout=120)[1]
     assert watcher.returncode == 0, said
     assert other not in cluster.run("squeue", "-h", "-o", "%i").split()
     return seen(run, began, said)
@@ -132,13 +132,13 @@ def cancel_and_resume(cluster: Cluster, folder: Path) -> Seen:
     wait_word(run, '"event": "point"')
     job = json.loads(run.submission.read_text())["job_id"]
     early = command(cluster, "jobs", "resume", str(run.path), cwd=folder)
-    said += early.communicate(timeout=60)[1]
+    said += early.communicate(timeout=120)[1]
     assert early.returncode == 2, said
     cluster.run("scancel", "--batch", "--signal=TERM", job)
-    until(run.outcome.exists, 40, "the cancelled run ends", run)
+    until(run.outcome.exists, 120, "the cancelled run ends", run)
     began = time.monotonic()
     again = command(cluster, "jobs", "resume", str(run.path), cwd=folder)
-    said += again.communicate(timeout=60)[1]
+    said += again.communicate(timeout=120)[1]
     assert again.returncode == 0, said
     until(run.outcome.exists, 240, "the resumed run ends", run)
     return seen(run, began, said)
@@ -172,7 +172,7 @@ def controller_restarted_in_the_run(cluster: Cluster, folder: Path, away_s: floa
     time.sleep(away_s)
     cluster.start_controller()
     until(run.outcome.exists, 180, "the run ends", run)
-    said += watcher.communicate(timeout=60)[1]
+    said += watcher.communicate(timeout=120)[1]
     assert watcher.returncode == 0, said
     return seen(run, began, said)
 
@@ -206,6 +206,6 @@ def no_accounting(cluster: Cluster, folder: Path) -> Seen:
     began = time.monotonic()
     run, said = launched(start_launcher(cluster, folder, *SHORT, "wait=true"))
     asked = command(cluster, "jobs", "state", str(run.path), cwd=folder)
-    out, err = asked.communicate(timeout=60)
+    out, err = asked.communicate(timeout=120)
     assert json.loads(out)["state"] == "completed", out + err
     return seen(run, began, said + err)

@@ -20,6 +20,7 @@ from jobs.prompts.pieces import id_pieces
 from jobs.prompts.random_source import random_requests
 from jobs.prompts.reader import PromptFile, write_prompt_file
 from jobs.prompts.spec import Spec
+from tests.patience import PATIENCE_S
 from tests.rehearsal_process import KEY, MODEL
 
 Reply = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -50,7 +51,7 @@ def prompt_file(path: Path, count: int, **spec: Any) -> PromptFile:
 def load(base_url: str, **changed: Any) -> Load:
     """A closed loop of two streams."""
     given: dict[str, Any] = {"base_url": base_url, "model": MODEL, "prompts": "", "concurrency": 2}
-    return Load(**(given | {"timeout_s": 5.0, "stall_timeout_s": 5.0} | changed))
+    return Load(**(given | {"timeout_s": 60.0, "stall_timeout_s": 60.0} | changed))
 
 
 def saying(*pieces: bytes, pause_s: float = 0.0) -> Reply:
@@ -91,7 +92,8 @@ def measured_against(
         server = await asyncio.start_server(serve, "127.0.0.10", 0)
         port = server.sockets[0].getsockname()[1]
         try:
-            return await sent_all(load(f"http://127.0.0.10:{port}", **changed), prompts, requests)
+            wanted = load(f"http://127.0.0.10:{port}", **changed)
+            return await asyncio.wait_for(sent_all(wanted, prompts, requests), PATIENCE_S)
         finally:
             server.close()
 

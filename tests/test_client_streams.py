@@ -7,7 +7,6 @@ import itertools
 import json
 import socket
 import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from jobs.clients.connection import MAX_QUIET_BYTES
 from jobs.clients.sse import MAX_EVENT_BYTES, EventReader, EventTooLargeError
 from jobs.clients.target import reached
 from jobs.prompts.reader import PromptFile
+from tests.patience import PATIENCE_S
 from tests.rehearsal_process import free_port
 from tests.stream_server import (
     CHUNK,
@@ -214,15 +214,13 @@ def test_a_line_of_a_gigabyte_is_given_up_after_the_first_megabytes(counts: Coun
 
 @pytest.mark.parametrize("said", [b"", HEAD, HEAD + CHUNK, b"HTTP/1.1 200"])
 def test_a_silent_server_is_a_stall_and_nothing_hangs(said: bytes, counts: Counts) -> None:
-    begun = time.monotonic()
-    got = counts(saying(said, pause_s=30), 2, stall_timeout_s=0.3)
+    got = counts(saying(said, pause_s=3600), 2, stall_timeout_s=0.3)
     assert got == {"timeout_stall": 2}
-    assert time.monotonic() - begun < 10
 
 
 def test_a_status_is_told_also_when_its_body_stalls(counts: Counts) -> None:
     said = b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nno"
-    assert counts(saying(said, pause_s=30), 2, stall_timeout_s=0.3) == {"http_503": 2}
+    assert counts(saying(said, pause_s=3600), 2, stall_timeout_s=2.0) == {"http_503": 2}
 
 
 def test_a_server_that_only_pings_ends_by_the_total_time(counts: Counts) -> None:
@@ -340,6 +338,7 @@ def test_bytes_nobody_asked_for_end_the_connection_and_spoil_no_later_request(
 
 def test_concurrency_is_never_exceeded_and_is_reached(counts: Counts) -> None:
     now, peak = 0, 0
+    reached = asyncio.Event()
 
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal now, peak
@@ -347,6 +346,9 @@ def test_concurrency_is_never_exceeded_and_is_reached(counts: Counts) -> None:
             await request_of(reader)
             now += 1
             peak = max(peak, now)
+            if now >= 5:
+                reached.set()
+            await asyncio.wait_for(reached.wait(), PATIENCE_S)
             await asyncio.sleep(0.02)
             now -= 1
             writer.write(KEPT + framed(WHOLE))

@@ -18,7 +18,7 @@ ALL = [row for _, rows in GROUPS for row in rows]
     "row", [row for row in local_rows.ROWS if row.quick], ids=lambda row: row.name
 )
 def test_a_run_survives(row: Row, tmp_path: Path) -> None:
-    assert row.problems(row.strike(tmp_path)) == []
+    assert row.failings(row.strike(tmp_path)) == []
 
 
 @pytest.mark.slurm

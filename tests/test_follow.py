@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import wait_until
 from tests.test_cli import ROOT
 
 WORDS = ("cluster=local", "engine=rehearsal", "topology=dp1_prefill1x1", "workload=smoke")
@@ -38,17 +39,14 @@ def test_a_signal_to_who_waits_ends_the_run_in_order_however_often_it_comes(
     tmp_path: Path, signals: tuple[signal.Signals, ...]
 ) -> None:
     launcher = start(tmp_path, "workload.prompts_per_concurrency=200000")
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("runs/*/canary.json")):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: list(tmp_path.glob("runs/*/canary.json")), "the canary")
     for number in signals:
         if number == signal.SIGINT:
             os.killpg(launcher.pid, number)
         else:
             os.kill(launcher.pid, number)
         time.sleep(0.4)
-    out, err = launcher.communicate(timeout=60)
+    out, err = launcher.communicate(timeout=120)
     assert launcher.returncode == 1
     (outcome,) = tmp_path.glob("runs/*/outcome.json")
     ended = json.loads(outcome.read_text())
@@ -60,6 +58,6 @@ def test_a_signal_to_who_waits_ends_the_run_in_order_however_often_it_comes(
 
 def test_a_driver_that_never_began_is_told_and_not_waited_for(tmp_path: Path) -> None:
     launcher = start(tmp_path, PATH="/nonexistent")
-    _, err = launcher.communicate(timeout=60)
+    _, err = launcher.communicate(timeout=120)
     assert launcher.returncode == 1
     assert "no driver works on it and none left a last word" in err

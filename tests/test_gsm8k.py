@@ -24,6 +24,7 @@ from jobs.gsm8k import (
     run_repeat,
 )
 from jobs.records import AccuracyRepeat
+from tests.patience import PATIENCE_S
 from tests.rehearsal_process import KEY, MODEL, worker
 
 FILES = [DATA / "word_problems.jsonl", DATA / "word_problems_shots.jsonl"]
@@ -264,11 +265,15 @@ def test_word_problems_and_rehearsals_are_never_comparable() -> None:
 
 def test_at_most_the_asked_number_of_requests_is_under_way() -> None:
     now, peak = 0, 0
+    reached = asyncio.Event()
 
     async def busy(request: web.Request) -> web.Response:
         nonlocal now, peak
         now += 1
         peak = max(peak, now)
+        if now >= 3:
+            reached.set()
+        await asyncio.wait_for(reached.wait(), PATIENCE_S)
         await asyncio.sleep(0.02)
         now -= 1
         return saying("1")

@@ -50,7 +50,7 @@ WORD_PROBLEMS = {
 def finish(folder: Path, document: dict[str, Any], code: int = 0) -> RunDir:
     """The run directory after the driver ended with `code`."""
     run_dir = make_run(folder, document)
-    found = start_driver(run_dir).wait(timeout=90)
+    found = start_driver(run_dir).wait(timeout=120)
     assert found == code, (run_dir.path / "driver.log").read_text()
     assert left_over(run_dir) == []
     return run_dir
@@ -187,14 +187,14 @@ def test_a_finished_run_is_refused_and_stays_as_it_was(tmp_path: Path) -> None:
 
 
 def test_two_drivers_never_share_a_run_directory(tmp_path: Path) -> None:
-    run_dir = make_run(tmp_path / "run", pair_run(decode_more=("--start-s", "30")))
+    run_dir = make_run(tmp_path / "run", pair_run(decode_more=("--start-s", "600")))
     first = start_driver(run_dir)
     wait_for_event(run_dir, event="phase")
     second = again(run_dir)
     assert second.returncode == 2
     assert f"pid {first.pid}" in second.stderr
     first.terminate()
-    assert first.wait(timeout=15) == 1
+    assert first.wait(timeout=120) == 1
 
 
 def test_points_that_are_there_already_are_not_measured_again(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_points_that_are_there_already_are_not_measured_again(tmp_path: Path) ->
     run_dir.outcome.unlink()
     measured = run_dir.point(0, 2).read_text()
     run_dir.run_json.write_text(json.dumps(document))
-    assert start_driver(run_dir).wait(timeout=60) == 0
+    assert start_driver(run_dir).wait(timeout=120) == 0
     assert run_dir.point(0, 2).read_text() == measured
     assert run_dir.point(1, 3).exists()
 
@@ -264,8 +264,8 @@ def test_what_only_the_container_can_tell_is_asked_inside_it(tmp_path: Path) -> 
 
 
 def test_a_start_that_makes_no_progress_names_who_is_missing(tmp_path: Path) -> None:
-    document = pair_run(points=(), decode_more=("--start-s", "60"))
-    document["plan"]["budgets"]["start_s"] = 6
+    document = pair_run(points=(), decode_more=("--start-s", "600"))
+    document["plan"]["budgets"]["start_s"] = 15
     run_dir = finish(tmp_path / "run", document, code=1)
     cause = outcome(run_dir)["cause"]
     assert "1 of 2 workers are not ready" in cause

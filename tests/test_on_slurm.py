@@ -59,7 +59,7 @@ def table(*runs: Path) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 
@@ -87,7 +87,7 @@ def test_the_five_published_topologies_run_each_within_one_block(
         pairs = read(run / "canary.json")["pairs"]
         assert len(pairs) == 2 * n * 8
     for run in runs.values():
-        wait_for(lambda run=run: state_of(slurm_cluster, run) == "COMPLETED", 60, run.name)  # type: ignore[misc]
+        wait_for(lambda run=run: state_of(slurm_cluster, run) == "COMPLETED", 120, run.name)  # type: ignore[misc]
     shown = table(*runs.values())
     assert shown.returncode == 0, shown.stdout
     assert shown.stdout.count("REHEARSAL  completed") == 15
@@ -101,9 +101,9 @@ def test_a_cancelled_job_says_so_and_leaves_no_process(
     wait_for(lambda: (run / "canary.json").exists(), 120, "the canary")
     job = read(run / "submission.json")["job_id"]
     slurm_cluster.run("scancel", "--batch", "--signal=TERM", job)
-    wait_for((run / "outcome.json").exists, 30, "outcome.json after TERM")
+    wait_for((run / "outcome.json").exists, 120, "outcome.json after TERM")
     assert read(run / "outcome.json")["status"] == "cancelled"
-    wait_for(lambda: _processes_of(run) == [], 30, "no process of the run is left")
+    wait_for(lambda: _processes_of(run) == [], 60, "no process of the run is left")
 
 
 def _processes_of(run: Path) -> list[str]:

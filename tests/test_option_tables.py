@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import time
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -332,24 +330,18 @@ def test_many_mistakes_are_told_at_once_each_once() -> None:
     assert len(found) == len(set(found)) == 4
 
 
-def test_a_dry_run_with_mistakes_ends_with_2_in_time(tmp_path: Any) -> None:
+def test_a_dry_run_with_mistakes_ends_with_2(tmp_path: Any) -> None:
     words = ["dry_run=true", "+flags.all.max-num-seq=3", f"{KV}.kv_connector=NixlConector"]
-    before = os.times()
     done = launcher(tmp_path, *words)
-    after = os.times()
-    used = after.children_user + after.children_system
-    assert used - before.children_user - before.children_system < 3  # CPU s; 0.8 when quiet
     assert done.returncode == 2
     assert "2 problems found before submission" in done.stderr
     assert "did you mean max-num-seqs?" in done.stderr
     assert "did you mean NixlConnector?" in done.stderr
 
 
-def test_the_tables_are_small_and_load_in_milliseconds() -> None:
-    began = time.perf_counter()
+def test_the_tables_are_small_and_name_their_releases() -> None:
     text = (files("launcher.options") / "vllm.json").read_text("utf-8")
     data = json.loads(text)
-    assert time.perf_counter() - began < 0.2  # 2 ms on a quiet machine
     assert len(text) < 150_000
     assert tuple(data["releases"]) == RELEASES
     assert RELEASES[0] == "0.26.0"

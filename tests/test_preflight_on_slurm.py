@@ -252,7 +252,7 @@ def test_a_segment_that_does_not_fit_is_explained_and_a_divisor_taken_where_allo
     plan = json.loads((run / "run.json").read_text())["plan"]
     assert (plan["segment"], plan["segment_asked"]) == (10, 20)
     assert "--segment=10" in (run / "batch.sh").read_text()
-    wait_for(lambda: _gone(slurm_cluster, run), 60, "the cancelled job's end")
+    wait_for(lambda: _gone(slurm_cluster, run), 120, "the cancelled job's end")
 
 
 def _gone(cluster: Cluster, run: Path) -> bool:

@@ -6,7 +6,6 @@ import json
 import random
 import signal
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pytest
 from jobs.rehearsal.faults import FaultError, Faults, parse_fault
 from jobs.rehearsal.model import VOCAB_SIZE, State, candidates, next_token, token_text, tokenize
 from jobs.rehearsal.side_channel import StateStore
+from tests.patience import wait_until
 from tests.rehearsal_process import (
     KEY,
     MODEL,
@@ -27,7 +27,6 @@ from tests.rehearsal_process import (
     rehearsal_command,
     router,
     running,
-    wait_healthy,
     worker,
 )
 
@@ -207,7 +206,7 @@ def test_bad_requests_say_what_is_wrong(pair: Pair) -> None:
 
 
 def test_it_says_everywhere_that_it_is_a_rehearsal(pair: Pair) -> None:
-    with urllib.request.urlopen(f"{pair.decode}/version", timeout=5) as response:
+    with urllib.request.urlopen(f"{pair.decode}/version", timeout=120) as response:
         assert json.load(response)["version"].startswith("rehearsal-")
         assert response.headers["x-rehearsal"] == "true"
     assert metric(pair.decode, "rehearsal_info") == 1
@@ -281,37 +280,43 @@ def test_a_leader_serves_the_ranks_of_its_headless_process(tmp_path: Path) -> No
         assert moved["token_ids"] == choice(decode, ask(draw(3)))["token_ids"]
         assert metric(leader, "prompt_tokens_total", "3") == 39
         other.send_signal(signal.SIGTERM)
-        assert other.wait(5) == 0
-        until = time.monotonic() + 5
-        while "went away" not in (tmp_path / "l.log").read_text():
-            assert time.monotonic() < until, "the leader outlives its ranks"
-            time.sleep(0.05)
+        assert other.wait(120) == 0
+        log = tmp_path / "l.log"
+        wait_until(lambda: "went away" in log.read_text(), "the leader ends with its ranks")
 
 
 def test_a_process_that_is_asked_to_fail_exits_with_that_status(tmp_path: Path) -> None:
     command = rehearsal_command("--role", "decode", "--headless", "--fail", "exit:7@0.1")
     with running(command, tmp_path / "x.log") as process:
-        assert process.wait(10) == 7
+        assert process.wait(120) == 7
     assert "REHEARSAL ENGINE: no model, no results" in (tmp_path / "x.log").read_text()
 
 
 def test_sigterm_ends_it_with_status_zero_even_while_it_loads(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     with running(rehearsal_command("--role", "decode", "--start-s", "60"), log) as process:
-        until = time.monotonic() + 10
-        while "Starting to load model" not in log.read_text():
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until(lambda: "Starting to load model" in log.read_text(), "it loads")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0
+        assert process.wait(120) == 0
 
 
 def test_a_taken_port_is_an_error_that_names_it(tmp_path: Path, pair: Pair) -> None:
     host, port = pair.decode.removeprefix("http://").split(":")
     command = rehearsal_command("--role", "decode", "--host", host, "--port", port)
     with running(command, tmp_path / "x.log") as process:
-        assert process.wait(10) == 1
+        assert process.wait(120) == 1
     assert port in (tmp_path / "x.log").read_text()
+
+
+def hangs(url: str) -> bool:
+    """Whether a connection is taken and no answer comes."""
+    try:
+        urllib.request.urlopen(url, timeout=1.0).close()
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def test_a_hanging_worker_answers_nothing_but_still_ends_on_sigterm(tmp_path: Path) -> None:
@@ -319,12 +324,9 @@ def test_a_hanging_worker_answers_nothing_but_still_ends_on_sigterm(tmp_path: Pa
     command = rehearsal_command("--role", "decode", "--host", "127.0.0.7", "--port", str(port))
     log = tmp_path / "x.log"
     with running([*command, "--fail", "hang@1"], log) as process:
-        url = wait_healthy(f"http://127.0.0.7:{port}", process, log)
-        time.sleep(1)
-        with pytest.raises(TimeoutError):
-            urllib.request.urlopen(f"{url}/health", timeout=0.3)
+        wait_until(lambda: hangs(f"http://127.0.0.7:{port}/health"), "it hangs")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0
+        assert process.wait(120) == 0
 
 
 @pytest.mark.parametrize("fault", ["kvfail", "badstate"])

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tests.fakes_jobs import (
     PYTHON,
     REPO,
     events,
+    held_back,
     left_over,
     make_run,
     outcome,
@@ -26,6 +26,7 @@ from tests.fakes_jobs import (
     start_driver,
     wait_for_event,
 )
+from tests.patience import wait_until
 
 
 def resume(run_dir: RunDir, *words: str) -> subprocess.CompletedProcess[str]:
@@ -42,15 +43,17 @@ def resume(run_dir: RunDir, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def stopped_after_one_point(folder: Path, number: signal.Signals) -> RunDir:
-    """A run of two points whose driver was signalled once the first was written."""
-    run_dir = make_run(folder, pair_run(points=(2, 3)))
+    """A run of two points whose driver was signalled once the first was written; until then the
+    client of the second is held back."""
+    document = pair_run(points=(2, 3))
+    hold = held_back(document["plan"]["points"][1]["step"], folder.with_name(f"hold-{folder.name}"))
+    run_dir = make_run(folder, document)
     driver = start_driver(run_dir)
     wait_for_event(run_dir, event="point")
     driver.send_signal(number)
-    driver.wait(timeout=30)
-    until = time.monotonic() + 15
-    while left_over(run_dir) and time.monotonic() < until:
-        time.sleep(0.1)
+    driver.wait(timeout=120)
+    wait_until(lambda: not left_over(run_dir), "nothing is left")
+    hold.unlink()
     return run_dir
 
 
@@ -94,13 +97,16 @@ def test_a_running_run_is_not_resumed_and_of_two_resumes_one_wins(tmp_path: Path
     lost = texts[[process.returncode for process in both].index(2)]
     assert "another resume is at work" in lost or "is being run" in lost or "is running" in lost
     assert outcome(run_dir)["attempts"] == 2
-    driver = start_driver(make_run(tmp_path / "living", pair_run(points=(2,))))
+    document = pair_run(points=(2,))
+    hold = held_back(document["plan"]["points"][0]["step"], tmp_path / "hold")
+    driver = start_driver(make_run(tmp_path / "living", document))
     living = RunDir(tmp_path / "living")
     wait_for_event(living, event="started")
     refused = resume(living)
     assert refused.returncode == 2
     assert "is running (host" in refused.stderr
-    assert driver.wait(timeout=60) == 0
+    hold.unlink()
+    assert driver.wait(timeout=120) == 0
 
 
 def test_a_changed_deployment_is_refused_with_what_differs(tmp_path: Path) -> None:

@@ -348,7 +348,7 @@ def test_a_pid_that_came_back_as_somebody_elses_is_not_signalled(tmp_path: Path)
         time.sleep(0.2)
         assert victim.poll() is None
         assert Driver(host, victim.pid, began, boot_id()).terminate()
-        assert victim.wait(timeout=10) == -signal.SIGTERM
+        assert victim.wait(timeout=120) == -signal.SIGTERM
     finally:
         victim.kill()
         victim.wait()

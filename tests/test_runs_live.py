@@ -26,6 +26,7 @@ from tests.fakes_jobs import (
     wait_for_event,
 )
 from tests.fakes_runs import here, jobs, name_of
+from tests.patience import wait_until
 
 SLOW = ("--decode-tps", "4")
 """Ten tokens take 2.5 s: 16 requests at concurrency 4 take 10 s."""
@@ -56,7 +57,7 @@ def slow(tmp_path: Path) -> Iterator[tuple[RunDir, subprocess.Popen[str]]]:
         yield run, driver
     finally:
         driver.terminate()
-        driver.wait(timeout=60)
+        driver.wait(timeout=120)
 
 
 def beside(*words: str) -> subprocess.Popen[str]:
@@ -79,10 +80,7 @@ def measured_so_far(run: RunDir) -> int:
 @contextmanager
 def halted(pid: int, when: Callable[[], bool]) -> Iterator[None]:
     """From that moment on the process stands still: whoever looks has time to see it."""
-    until = time.monotonic() + 120
-    while not when():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until(when, f"the moment to halt {pid}")
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -109,7 +107,7 @@ def test_a_run_is_watched_to_its_end_as_a_line_log(tmp_path: Path) -> None:
         out = told_until(watch, "tok/s so far")
     rest, err = watch.communicate(timeout=120)
     out += rest
-    assert driver.wait(timeout=60) == 0
+    assert driver.wait(timeout=120) == 0
     assert watch.returncode == 0, err
     assert "| start | decode0: ready after" in out
     assert "16 requests" in out
@@ -138,7 +136,7 @@ def test_ctrl_c_leaves_the_run_alone_and_cancel_ends_it_with_its_points_kept(
     assert watch.stdout
     watch.stdout.readline()
     watch.send_signal(signal.SIGINT)
-    _, err = watch.communicate(timeout=60)
+    _, err = watch.communicate(timeout=120)
     assert watch.returncode == 130
     assert "the runs go on" in err
     assert "cancel abc123" in err
@@ -150,9 +148,9 @@ def test_ctrl_c_leaves_the_run_alone_and_cancel_ends_it_with_its_points_kept(
     assert "0 of 1 points kept" in done.stdout
     assert "none left" in done.stdout
     assert outcome(run)["status"] == "cancelled"
-    assert driver.wait(timeout=60) == 1
+    assert driver.wait(timeout=120) == 1
     assert left_over(run) == []
-    out, err = logs.communicate(timeout=60)
+    out, err = logs.communicate(timeout=120)
     assert logs.returncode == 0
     assert "the run is over: cancelled in point c4" in err
     assert {"decode0", "prefill0", "router", "driver"} <= {
@@ -176,10 +174,7 @@ def test_a_run_whose_driver_was_killed_is_lost_and_cancel_has_nothing_to_do(
     assert "= lost" in watch.stdout
     done = here("cancel", str(run.path))
     assert (done.returncode, "has ended already (lost)" in done.stdout) == (0, True)
-    until = time.monotonic() + 60
-    while left_over(run) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert left_over(run) == []
+    wait_until(lambda: not left_over(run), "the guard stops what is left")
 
 
 def test_on_a_terminal_one_picture_is_drawn_over_and_over(
@@ -199,7 +194,7 @@ def test_on_a_terminal_one_picture_is_drawn_over_and_over(
         if not piece:
             break
         drawn += piece
-    driver.wait(timeout=60)
+    driver.wait(timeout=120)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     text = drawn.decode(errors="replace")
     assert code == 0, text

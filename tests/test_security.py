@@ -86,7 +86,7 @@ def test_neither_key_nor_token_is_in_any_file_or_command_line_of_a_run(tmp_path:
     lines = [_cmdline(entry) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
     assert [line for line in lines if key in line or TOKEN in line] == []
     assert any(str(run_dir.path) in line for line in lines)
-    assert driver.wait(timeout=60) == 0
+    assert driver.wait(timeout=120) == 0
     assert stat.S_IMODE(run_dir.api_key.stat().st_mode) == 0o600
     holding = {
         path.name

@@ -146,7 +146,7 @@ def test_two_runs_on_one_node_make_one_copy(source: Path, tmp_path: Path) -> Non
         )
         for _ in range(2)
     ]
-    said = [one.communicate(timeout=60)[0] for one in both]
+    said = [one.communicate(timeout=120)[0] for one in both]
     lines = [line for text in said for line in text.splitlines() if line.startswith(REPORT)]
     states = [json.loads(line.removeprefix(REPORT))["state"] for line in lines]
     assert sorted(states) == ["copied", "reused"]

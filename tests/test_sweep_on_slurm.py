@@ -81,7 +81,7 @@ def test_half_of_a_sweep_is_killed_and_the_same_line_runs_what_is_missing(
     slurm_cluster.run("scancel", *ids[2:])
     ended(slurm_cluster, home, 240)
     for job, state in zip(ids, ("COMPLETED", "COMPLETED", "CANCELLED", "CANCELLED"), strict=True):
-        wait_for(lambda j=job, s=state: state_of_job(slurm_cluster, j) == s, 30, f"{job} {state}")  # type: ignore[misc]
+        wait_for(lambda j=job, s=state: state_of_job(slurm_cluster, j) == s, 120, f"{job} {state}")  # type: ignore[misc]
     first = (home / "table.txt").read_text()
     assert first.count("REHEARSAL  completed") == 4
     assert first.count("unfinished, ") == 2
@@ -155,7 +155,7 @@ def test_a_changed_snapshot_is_refused(slurm_cluster: Cluster, tmp_path: Path, w
     path.write_text(path.read_text().replace(before, after))
     slurm_cluster.run("scontrol", "release", job["job_id"])
     outcome = home / job["directory"] / "outcome.json"
-    wait_for(outcome.exists, 60, "the refusal")
+    wait_for(outcome.exists, 120, "the refusal")
     told = json.loads(outcome.read_text())
     assert (told["status"], told["phase"]) == ("failed", "snapshot")
     assert cause in told["cause"]

@@ -296,6 +296,6 @@ def test_a_client_told_to_stop_at_the_gate_ends_with_3_and_writes_no_result(
     child = client()
     wait_ready(child, tmp_path)
     (tmp_path / "c4.stop").touch()
-    output, _ = child.communicate(timeout=60)
+    output, _ = child.communicate(timeout=120)
     assert child.returncode == 3, output
     assert not (tmp_path / "c4.json").exists()

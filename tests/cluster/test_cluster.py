@@ -31,7 +31,7 @@ def finish(cluster: Cluster, folder: Path, job: str) -> str:
     """Wait for the end of a job; what it printed."""
     over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
     output = folder / f"{job}.out"
-    assert wait_until(lambda: state(cluster, job) in over, 40), f"{job} is {state(cluster, job)}"
+    assert wait_until(lambda: state(cluster, job) in over, 120), f"{job} is {state(cluster, job)}"
     text = output.read_text() if output.exists() else ""
     assert state(cluster, job) == "COMPLETED", text
     return text
@@ -107,7 +107,7 @@ def test_sacct_knows_that_a_job_completed(slurm_cluster: Cluster, tmp_path: Path
     job = submit(slurm_cluster, tmp_path, "--nodes=1", "true")
     finish(slurm_cluster, tmp_path, job)
     ask = ("sacct", "-X", "-n", "-P", "-j", job, "-o", "State")
-    assert wait_until(lambda: slurm_cluster.run(*ask).strip() == "COMPLETED", 15)
+    assert wait_until(lambda: slurm_cluster.run(*ask).strip() == "COMPLETED", 60)
 
 
 STUBBORN = """
@@ -131,11 +131,11 @@ def test_a_cancelled_step_that_ignores_term_leaves_no_survivors(
         "--nodes=1 --gpus-per-node=4",
         f"{STEP} python3 {tmp_path}/stubborn.py {pids}",
     )
-    assert wait_until(lambda: len(list(pids.iterdir())) == 2, 20)
+    assert wait_until(lambda: len(list(pids.iterdir())) == 2, 60)
     survivors = [p for p in (observe("task", int(f.name)) for f in pids.iterdir()) if p]
     assert len(survivors) == 2
     slurm_cluster.run("scancel", job)
-    assert wait_until(lambda: state(slurm_cluster, job) == "CANCELLED", 30)
+    assert wait_until(lambda: state(slurm_cluster, job) == "CANCELLED", 60)
     assert [p for p in survivors if p.is_alive()] == []
 
 

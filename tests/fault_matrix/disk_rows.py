@@ -48,7 +48,7 @@ def read_only(folder: Path) -> Seen:
         _mount("--bind", str(disk), str(disk))
         _mount("-o", "remount,bind,ro", str(disk))
         try:
-            code = stage.driver.wait(timeout=60)
+            code = stage.driver.wait(timeout=120)
             log.seek(0)
             said = [line for line in log if "outcome.json cannot be written" in line]
             kept = len(list(stage.run_dir.points.glob("*.json")))

@@ -136,7 +136,7 @@ def driver_killed(folder: Path) -> Seen:
     stage.driver.kill()
     stage.driver.wait()
     begun = time.monotonic()
-    while left_over(stage.run_dir) and time.monotonic() - begun < 15:
+    while left_over(stage.run_dir) and time.monotonic() - begun < 60:
         time.sleep(0.1)
     return Seen(
         said="no outcome.json: the guard stopped what the driver left",
@@ -184,7 +184,7 @@ def run_dir_deleted(folder: Path) -> Seen:
     pids = [stage.pid(name) for name in ("prefill0", "decode0", "router")]
     stage.strike()
     stage.run_dir.path.rename(folder / "gone")
-    stage.driver.wait(timeout=40)
+    stage.driver.wait(timeout=120)
     took = time.time() - stage.struck_at
     said = (folder / "gone" / "driver.log").read_text()
     ending = next(line for line in said.splitlines() if "was removed or moved" in line)

@@ -44,17 +44,26 @@ class Row:
 
     def problems(self, seen: Seen) -> list[str]:
         """Every promise that this run did not keep; empty is good."""
+        return self.failings(seen) + self.delays(seen)
+
+    def failings(self, seen: Seen) -> list[str]:
+        """Promises not kept, but for those of time: a machine with other work cannot tell them."""
         found = [
             f"did not say {words!r}: {seen.said}" for words in self.says if words not in seen.said
         ]
         if seen.status != self.status:
             found.append(f"status {seen.status}, not {self.status}: {seen.said}")
-        if seen.notice_s is not None and seen.notice_s > self.notice_limit_s:
-            found.append(f"noticed after {seen.notice_s:.1f} s, limit {self.notice_limit_s:.1f}")
-        if seen.clean_s is not None and seen.clean_s > CLEAN_S:
-            found.append(f"cleaned after {seen.clean_s:.1f} s, limit {CLEAN_S}")
         if seen.survivors:
             found.append(f"survivors: {seen.survivors}")
         if seen.points_kept < seen.points_before:
             found.append(f"{seen.points_before} points before, {seen.points_kept} kept")
+        return found
+
+    def delays(self, seen: Seen) -> list[str]:
+        """Promises of time that this run did not keep."""
+        found = []
+        if seen.notice_s is not None and seen.notice_s > self.notice_limit_s:
+            found.append(f"noticed after {seen.notice_s:.1f} s, limit {self.notice_limit_s:.1f}")
+        if seen.clean_s is not None and seen.clean_s > CLEAN_S:
+            found.append(f"cleaned after {seen.clean_s:.1f} s, limit {CLEAN_S}")
         return found

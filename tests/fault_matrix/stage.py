@@ -21,6 +21,7 @@ from tests.fakes_jobs import (
     wait_for_event,
 )
 from tests.fault_matrix.row import Seen
+from tests.patience import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 NO_CANARY = {"enabled": False, "prompts": 1, "tokens": 1, "prompt_tokens": 16, "form": "exact"}
@@ -60,9 +61,7 @@ class Stage:
         """Waits until the run is in `phase`; in the second point its requests are under way."""
         wait_for_event(self.run_dir, event="phase", phase=phase)
         if phase == "point c8":
-            until = time.monotonic() + 20
-            while not (self.run_dir.gates / "c8.go").exists() and time.monotonic() < until:
-                time.sleep(0.02)
+            wait_until((self.run_dir.gates / "c8.go").exists, "the second point begins")
             time.sleep(0.7)
 
     def strike(self) -> None:
@@ -76,7 +75,7 @@ class Stage:
         self.strike()
         os.kill(pid, number)
 
-    def seen(self, within_s: float = 60.0) -> Seen:
+    def seen(self, within_s: float = 120.0) -> Seen:
         """What the run did about it, once its driver has ended."""
         ended_at = self.ended(within_s)
         told = events(self.run_dir)
