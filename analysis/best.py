@@ -8,6 +8,7 @@ import pandas as pd
 
 from analysis.drawn import drawn
 from analysis.metrics import BY_NAME
+from analysis.point_rows import point_names
 
 HEADLINES = (
     ("most total per serving GPU", "total_tps_per_gpu"),
@@ -35,4 +36,5 @@ def headlines(frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
         row = rows.loc[values.index].iloc[place]
         verdict = MADE_UP if shown.rehearsal else row["verdict"]
         figure = f"{values.iloc[place]:,.{metric.digits}f} {metric.unit}"
-        yield label, figure, f"{row['topology']}, c{row['concurrency']}: {verdict}"
+        name = point_names(rows.loc[values.index]).iloc[place]
+        yield label, figure, f"{row['topology']}, {name}: {verdict}"

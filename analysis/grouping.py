@@ -43,8 +43,8 @@ def group(
     asked = [_aggregate(word) for word in _split(wanted, "--agg")] if wanted else [
         (find(name), "mean") for name in DEFAULTS
     ]  # fmt: skip
-    counted, note = _counted(frame)
-    parts = counted.groupby(names, dropna=False, sort=True)
+    kept, note = counted(frame)
+    parts = kept.groupby(names, dropna=False, sort=True)
     columns: dict[str, pd.Series[Any]] = {"rows": parts.size().astype("Int64")}
     metrics = [*(find(name) for name in names), _rows_metric()]
     for metric, how in asked:
@@ -65,15 +65,15 @@ def pivot(frame: pd.DataFrame, words: str) -> tuple[pd.DataFrame, tuple[Metric, 
         )
     index, across = find(parts[0]), find(parts[1])
     value, how = _aggregate(":".join(parts[2:]) if len(parts) == 4 else f"{parts[2]}:mean")
-    counted, note = _counted(frame)
-    kinds = sorted(counted[across.name].dropna().unique(), key=lambda each: (str(type(each)), each))
+    kept, note = counted(frame)
+    kinds = sorted(kept[across.name].dropna().unique(), key=lambda each: (str(type(each)), each))
     if len(kinds) > MOST_PIVOT_COLUMNS:
         raise AnalysisError(
             f"--pivot: {across.name} has {len(kinds)} values, at most {MOST_PIVOT_COLUMNS} make"
             " columns: filter first"
         )
     method = _best_name(value) if how == "best" else _name(how)
-    cells = counted.groupby([index.name, across.name], dropna=True)[value.name].agg(method)
+    cells = kept.groupby([index.name, across.name], dropna=True)[value.name].agg(method)
     wide = cells.unstack(across.name) if len(cells) else pd.DataFrame(columns=kinds)
     shown = _shown(value, how)
     columns = {index.name: pd.Series(wide.index, dtype=DTYPES[index.kind])}
@@ -86,7 +86,7 @@ def pivot(frame: pd.DataFrame, words: str) -> tuple[pd.DataFrame, tuple[Metric, 
     return pd.DataFrame(columns), tuple(metrics), "; ".join(filter(None, [told, note]))
 
 
-def _counted(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+def counted(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Rows that count; made-up ones only where there is nothing else, and then it says so."""
     only_made_up = len(frame) > 0 and (frame["verdict"] == Verdict.REHEARSAL.value).all()
     note = left_out(frame, rehearsal=bool(only_made_up))

@@ -8,6 +8,7 @@ import pandas as pd
 
 from analysis.accuracy import describe
 from analysis.load import Loaded
+from analysis.point_rows import point_names
 from analysis.run import Run
 from analysis.safetext import printable, shorten
 
@@ -81,10 +82,10 @@ def _transfers(runs: Iterable[Run]) -> Iterator[str]:
 def _remarks(frame: pd.DataFrame, column: str) -> Iterator[str]:
     """One line per run, verdict and text, with the concurrencies it holds for."""
     groups: dict[tuple[str, str, str], list[str]] = {}
-    rows = zip(frame["run"], frame["verdict"], frame[column], frame["concurrency"], strict=True)
-    for run, verdict, text, concurrency in rows:
+    rows = zip(frame["run"], frame["verdict"], frame[column], point_names(frame), strict=True)
+    for run, verdict, text, point in rows:
         if text:
-            groups.setdefault((run, verdict, text), []).append(f"c{concurrency}")
+            groups.setdefault((run, verdict, text), []).append(point)
     for (run, verdict, text), points in groups.items():
         head = verdict if column == "reasons" else "note"
         yield f"{head}, {run} {','.join(points)}: {text}"

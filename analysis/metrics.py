@@ -81,6 +81,7 @@ POINT, RUN, ACCURACY = "points/*.json", "run.json", "accuracy/*.json"
 IDENTITY = (
     _text("run", "run", "the run's id", f"{RUN}: run_id"),
     _text("topology", "topology", "option name", f"{RUN}: labels"),
+    _text("point", "point", "its name in the run: concurrency, rate, repeat", POINT),
     _text("model", "model", "option name", f"{RUN}: labels"),
     _text("engine", "engine", "engine and its release", f"{RUN}: engine"),
     _whole("concurrency", "conc", "requests in flight at most", POINT),

@@ -17,25 +17,30 @@ UNKNOWN_PHASE = "#bbbbbb"
 
 
 def bottleneck(frame: pd.DataFrame, look: Look) -> Figure | None:
-    """A row per run, a column per concurrency; None where no bottleneck is known."""
+    """A row per run, a column per load; None where no bottleneck is known. Of repeats the first."""
     rows = frame[drawn(frame).mask]
     if "bottleneck" not in rows or not rows["bottleneck"].fillna("").astype(bool).any():
         return None
-    columns = sorted(rows["concurrency"].unique())
+    rows = rows.drop_duplicates(["run", "concurrency", "request_rate", "workload"])
+    loads = list(zip(rows["concurrency"], rows["request_rate"].fillna(0), strict=True))
+    columns = sorted(set(loads))
     runs = list(dict.fromkeys(rows["run"]))[:MAX_STRIPS]
     height = (14 + 6 * len(runs)) * MM
     figure = Figure(figsize=(look.width_mm * MM, max(height, 28 * MM)))
     axes = figure.add_subplot()
     known: set[str] = set()
-    for row in rows[rows["run"].isin(runs)].itertuples(index=False):
+    for row, load in zip(rows.itertuples(index=False), loads, strict=True):
+        if row.run not in runs:
+            continue
         word = str(row.bottleneck) if row.bottleneck in BOTTLENECKS else ""
         known.add(word)
         colour, letter = BOTTLENECKS[word]
-        x, y = columns.index(row.concurrency), runs.index(row.run)
+        x, y = columns.index(load), runs.index(row.run)
         axes.barh(y, 0.94, left=x - 0.47, height=0.88, color=colour)
         axes.text(x, y, letter, ha="center", va="center", fontsize=7, fontweight="bold",
                   color=_readable(colour))  # fmt: skip
-    axes.set_xticks(range(len(columns)), [f"{value:,}" for value in columns])
+    words = [f"{load:,}" + (f"\n{rate:g}/s" if rate else "") for load, rate in columns]
+    axes.set_xticks(range(len(columns)), words)
     topologies = rows.drop_duplicates("run").set_index("run")["topology"]
     axes.set_yticks(range(len(runs)), [f"{topologies[run]} {run[-6:]}" for run in runs])
     axes.set(xlabel="concurrency (requests in flight)", ylim=(len(runs) - 0.4, -0.6))

@@ -19,6 +19,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from analysis.drawn import drawn
 from analysis.frontier import on_frontier
 from analysis.palette import Style, style
+from analysis.point_rows import means
 from analysis.reference import Reference
 
 MARKS = {
@@ -74,7 +75,7 @@ def pareto(frame: pd.DataFrame, look: Look, reference: Reference | None) -> Figu
     if reference is not None and look.divisor in ("serving", "allocated"):
         _published(axes, reference, look.divisor == "allocated")
     rows = _drawable(frame, "generation_tps_per_user", column)
-    _frontier(axes, rows, column)
+    _frontier(axes, means(rows, look.by, ("generation_tps_per_user", column)), column)
     _lines(axes, rows, look, "generation_tps_per_user", column, series_styles(frame, look.by))
     axes.set(xlabel="generation tok/s per user (1000 / median TPOT in ms)", ylabel=words)
     _from_zero(axes)
@@ -83,18 +84,21 @@ def pareto(frame: pd.DataFrame, look: Look, reference: Reference | None) -> Figu
 
 
 def latency(frame: pd.DataFrame, look: Look) -> Figure:
-    """TTFT and TPOT against concurrency, side by side."""
+    """TTFT and TPOT side by side: against concurrency, or where all points are sent at a rate,
+    against that. Of a mixture the closed loops."""
     figure = Figure(figsize=(look.width_mm * MM, look.width_mm * MM * 0.4))
+    timed = frame["request_rate"].notna()
+    by_rate = bool(timed[drawn(frame).mask].all())
+    x = "request_rate" if by_rate else "concurrency"
+    words = "request rate (requests/s)" if by_rate else "concurrency (requests in flight)"
     for place, kind in enumerate(("ttft", "tpot"), start=1):
         axes = figure.add_subplot(1, 2, place)
         column = f"{kind}_{look.statistic}_ms"
-        rows = _drawable(frame, "concurrency", column)
-        _lines(axes, rows, look, "concurrency", column, series_styles(frame, look.by))
-        _concurrency_axis(axes, rows["concurrency"])
+        rows = _drawable(frame[timed == by_rate], x, column)
+        _lines(axes, rows, look, x, column, series_styles(frame, look.by))
+        _load_axis(axes, rows[x])
         _latency_axis(axes, rows[column])
-        axes.set(
-            xlabel="concurrency (requests in flight)", ylabel=f"{kind.upper()} {look.statistic}, ms"
-        )
+        axes.set(xlabel=words, ylabel=f"{kind.upper()} {look.statistic}, ms")
         _finish(figure, axes, frame, legend=place == 1)
     return figure
 
@@ -120,17 +124,23 @@ def _drawable(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
 def _lines(
     axes: Axes, rows: pd.DataFrame, look: Look, x: str, y: str, styles: dict[str, Style]
 ) -> None:
-    """A line per run, in order of concurrency; hollow marks where the verdict is not VALID."""
+    """A line per run, in order of its load; hollow marks where the verdict is not VALID. Repeats
+    of a point are one mark, their mean, with its 95 % interval as bars."""
     told: set[str] = set()
-    for name, run in _runs(rows, look.by):
+    for name, run in _runs(means(rows, look.by, (x, y)), look.by):
         known = styles[name]
         axes.plot(
             run[x], run[y], color=known.colour, dashes=known.dash or (None, None),
             label=None if name in told else name, marker=MARKS[known.mark],
             markerfacecolor=known.colour,
         )  # fmt: skip
-        valid = run["verdict"] == "VALID"
-        for part, face in ((run[valid], known.colour), (run[~valid], "white")):
+        repeated = run[(run[f"{x}_half"] > 0) | (run[f"{y}_half"] > 0)]
+        if len(repeated):
+            axes.errorbar(
+                repeated[x], repeated[y], xerr=repeated[f"{x}_half"], yerr=repeated[f"{y}_half"],
+                linestyle="none", ecolor=known.colour, elinewidth=0.8, capsize=1.5, zorder=2,
+            )  # fmt: skip
+        for part, face in ((run[~run["hollow"]], known.colour), (run[run["hollow"]], "white")):
             axes.plot(
                 part[x], part[y], linestyle="none", marker=MARKS[known.mark], color=known.colour,
                 markerfacecolor=face, zorder=3,
@@ -139,8 +149,8 @@ def _lines(
 
 
 def _runs(rows: pd.DataFrame, by: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    for (name, _), run in rows.groupby([by, "run"], sort=True):
-        yield str(name), run.sort_values("concurrency")
+    for (name, _, _), run in rows.groupby([by, "run", "open"], sort=True):
+        yield str(name), run.sort_values(["request_rate", "concurrency"])
 
 
 def _frontier(axes: Axes, rows: pd.DataFrame, column: str) -> None:
@@ -184,16 +194,16 @@ def _from_zero(axes: Axes) -> None:
         axes.set_ylim(0, 1.08 * float(top))
 
 
-def _concurrency_axis(axes: Axes, values: pd.Series[float]) -> None:
+def _load_axis(axes: Axes, values: pd.Series[float]) -> None:
     """Log2, with ticks at what was measured, as far as labels have room."""
     axes.set_xscale("log", base=2)
-    ticks: list[int] = []
-    for value in sorted({int(v) for v in values}):
+    ticks: list[float] = []
+    for value in sorted({float(v) for v in values}):
         if not ticks or value / ticks[-1] > 1.3:
             ticks.append(value)
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.tick_params(axis="x", labelrotation=45 if len(ticks) > 6 else 0)
 
 

@@ -24,6 +24,7 @@ from analysis.drawn import (
 from analysis.legend import DEFINITIONS, endings
 from analysis.load import Loaded
 from analysis.metrics import METRICS, Metric
+from analysis.point_rows import point_names
 from analysis.provenance import provenance, split
 from analysis.reference import Reference, load_reference
 from analysis.report_runs import run_parts
@@ -142,11 +143,11 @@ def _reference(frame: pd.DataFrame, reference: Reference) -> Json:
 def _reasons(frame: pd.DataFrame) -> Iterator[Json]:
     """Each verdict with its reasons once, and where it holds: run -> its points."""
     groups: dict[tuple[str, str], dict[str, list[str]]] = {}
-    rows = frame[["run", "verdict", "reasons", "concurrency"]].itertuples(index=False)
-    for run, verdict, text, concurrency in rows:
+    rows = zip(frame["run"], frame["verdict"], frame["reasons"], point_names(frame), strict=True)
+    for run, verdict, text, point in rows:
         if text:
             where = groups.setdefault((verdict, text), {})
-            where.setdefault(run, []).append(f"c{concurrency}")
+            where.setdefault(run, []).append(point)
     for (verdict, reason), where in sorted(groups.items(), key=lambda item: -_count(item[1])):
         yield {
             "verdict": verdict,

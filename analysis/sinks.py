@@ -16,6 +16,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.metrics import METRICS
+from analysis.point_rows import point_names
 
 PARAMETERS = tuple(m.name for m in METRICS if m.kind == "text" and m.name not in ("notes", "path"))
 MEASURED = tuple(m.name for m in METRICS if m.kind != "text")
@@ -25,13 +26,12 @@ DATABASES = (".db", ".sqlite")
 
 def points(frame: pd.DataFrame) -> Iterator[tuple[str, dict[str, str], dict[str, float]]]:
     """Per row: its name, what it was, and what was measured; missing values are left out."""
-    for _, row in frame.iterrows():
+    for (_, row), name in zip(frame.iterrows(), point_names(frame), strict=True):
         words = {
             n: str(row[n])[:LONGEST] for n in PARAMETERS if not pd.isna(row[n]) and row[n] != ""
         }
         numbers = {n: float(row[n]) for n in MEASURED if not pd.isna(row[n])}
-        concurrency = f"-c{numbers['concurrency']:.0f}" if "concurrency" in numbers else ""
-        yield f"{row['run']}{concurrency}", words, numbers
+        yield "-".join(filter(None, [row["run"], name])), words, numbers
 
 
 def to_mlflow(frame: pd.DataFrame, store: Path, experiment: str) -> str:

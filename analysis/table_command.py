@@ -17,9 +17,11 @@ from analysis.grouping import AGGREGATES, chosen, group, pivot
 from analysis.legend import legend
 from analysis.load import Loaded, load
 from analysis.metrics import Metric, compute_all
+from analysis.pooling import pool
 from analysis.safetext import printable
 from analysis.saving import save, warn
 from analysis.tables import (
+    beside,
     csv_table,
     find,
     latex_table,
@@ -38,6 +40,7 @@ EPILOG = """
 filter:  --filter "topology == 'dep8_prefill6x2' and concurrency >= 1024 and verdict != 'INVALID'"
 group:   --group topology --agg total_tps_per_gpu:best,ttft_p99_ms:mean,total_tps_per_gpu:ci95
 pivot:   --pivot concurrency:topology:total_tps_per_gpu
+pool:    --pool: repeats of a point (workload.repeats) as one row, means with their 95 % interval
 Groups and pivots are over rows that count: INVALID and made-up ones are left out, and counted.
 
 exit status:
@@ -60,12 +63,12 @@ class View:
 def main(argv: Sequence[str]) -> int:
     """The exit status; AnalysisError for a request that cannot be answered."""
     options = _parser().parse_args(argv)
-    if options.agg and not options.group:
-        raise AnalysisError("--agg goes with --group")
-    if options.group and options.pivot:
-        raise AnalysisError("--group and --pivot make different tables: give one of them")
+    if options.agg and not (options.group or options.pool):
+        raise AnalysisError("--agg goes with --group or --pool")
+    if sum(map(bool, (options.group, options.pivot, options.pool))) > 1:
+        raise AnalysisError("--group, --pivot and --pool make different tables: give one of them")
     wanted = [(out, _form(options.format, out)) for out in options.out or [None]]
-    grouped = bool(options.group or options.pivot)
+    grouped = bool(options.group or options.pivot or options.pool)
     columns = {
         form: () if grouped else pick(options.columns, options.all_columns or _whole(form))
         for _, form in wanted
@@ -99,11 +102,15 @@ def _view(
     options: argparse.Namespace, frame: pd.DataFrame, columns: tuple[Metric, ...], loaded: Loaded
 ) -> View:
     """The frame grouped or as it is, sorted, with its columns and notes."""
-    if not (options.group or options.pivot):
+    if not (options.group or options.pivot or options.pool):
         ordered = sort(frame, options.sort) if options.sort else frame
+        if not (options.columns or options.all_columns) and columns == pick(None, False):
+            columns = beside(columns, frame)
         return View(ordered, columns, legend(loaded, ordered))
     if options.pivot:
         made, metrics, note = pivot(frame, options.pivot)
+    elif options.pool:
+        made, metrics, note = pool(frame, options.agg)
     else:
         made, metrics, note = group(frame, options.group, options.agg)
     if options.sort:
@@ -151,7 +158,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--filter", metavar="EXPR", help="only rows for which this holds")
     add("--sort", metavar="a,b:desc", help="best first, else ascending")
     add("--group", metavar="a,b", help="one row per combination of these columns")
-    add("--agg", metavar="a:how,b:how", help=f"with --group; how: {', '.join(AGGREGATES)}")
+    add("--agg", metavar="a:how,b:how", help=f"with --group, --pool; how: {', '.join(AGGREGATES)}")
+    add("--pool", action="store_true", help="one row per point of a run: mean of its repeats and"
+        " half of the 95 %% interval (t)")  # fmt: skip
     add("--pivot", metavar="INDEX:COLUMN:VALUE[:HOW]", help="a column per value of COLUMN")
     return parser
 

@@ -26,6 +26,14 @@ COMPACT = (
 )  # fmt: skip
 
 
+ASKED = (
+    ("request_rate", "concurrency"),
+    ("repeat", "concurrency"),
+    ("goodput_share", "tpot_median_ms"),
+)
+"""Columns that the compact set has where they were asked for, and after which."""
+
+
 def pick(names: str | None, every: bool) -> tuple[Metric, ...]:
     """The columns asked for ("a,b"), all of them, or the compact set."""
     if names is not None:
@@ -34,6 +42,17 @@ def pick(names: str | None, every: bool) -> tuple[Metric, ...]:
             raise AnalysisError("--columns: no name given; `python -m analysis columns` lists them")
         return tuple(find(name) for name in dict.fromkeys(wanted))
     return METRICS if every else tuple(BY_NAME[name] for name in COMPACT)
+
+
+def beside(columns: Sequence[Metric], frame: pd.DataFrame) -> tuple[Metric, ...]:
+    """The compact set with the columns without which its rows could not be told apart, or that
+    were asked for with the load: rate, repeat, goodput."""
+    made = list(columns)
+    for name, after in reversed(ASKED):
+        told = frame[name].dropna()
+        if len(told) and (name != "repeat" or (told > 1).any()):
+            made.insert(made.index(BY_NAME[after]) + 1, BY_NAME[name])
+    return tuple(made)
 
 
 def find(name: str) -> Metric:
@@ -86,7 +105,7 @@ def text_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
     """Two header lines (label, unit), a rule, one line a row; the compact set fits WIDTH."""
     cells = {metric.name: _cells(frame, metric) for metric in columns}
     widths = {m.name: max(map(len, (m.label, m.unit, *cells[m.name]))) for m in columns}
-    if tuple(widths) == COMPACT:
+    if set(COMPACT) <= set(widths) and len(widths) <= len(COMPACT) + len(ASKED):
         _narrow(widths)
     rows = [[m.label for m in columns], [m.unit for m in columns]]
     rows += [["-" * widths[m.name] for m in columns]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -23,5 +24,13 @@ MEANINGS = {
     Verdict.INVALID: "the numbers do not mean what the columns say, or the answers are wrong",
     Verdict.REHEARSAL: "no engine ran: invalid whatever the numbers",
 }
+
+
+def worst(words: Iterable[str]) -> str:
+    """The last of them in the order of Verdict."""
+    order = list(Verdict)
+    return max((Verdict(word) for word in words), key=order.index).value
+
+
 USABLE = frozenset({Verdict.VALID, Verdict.UNPROVEN, Verdict.SUSPECT})
 """May enter a plot, a best-of and a comparison; the word stands beside the figure."""

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
+import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from analysis.__main__ import main
 from analysis.facts import tidy
+from analysis.intervals import T_95
 from analysis.load import load
 from analysis.metrics import compute_all
+from analysis.plots import Look, latency
+from analysis.point_rows import means
+from jobs.records import Latency, to_json
 from jobs.result_file import goodput_share
+from jobs.store import RunDir, write_json
 from jobs.window import window_facts
 from launcher.errors import PlanError
 from launcher.validate import check_config
-from tests.analysis_runs import point, run_json, write_run
+from tests.analysis_runs import outcome, point, run_json, write_run
 from tests.compose import config_of, document_of, plan_of
 from tests.sweep_lines import groups_of
 
@@ -112,3 +123,122 @@ def test_an_open_loop_has_no_first_wave_and_its_edges_are_what_is_under_way() ->
     assert "first_wave_ttft_ms" not in facts
     assert facts["first_half_e2el_ms"] == pytest.approx(1000)
     assert facts["second_half_e2el_ms"] == pytest.approx(3000)
+
+
+def repeated(folder: Path, durations: tuple[float, ...], **changes: Any) -> Path:
+    """A run with one point measured several times, once in each of these seconds."""
+    records = [
+        point(folder.name, index=n, repeat=n, name=f"c64-repeat{n + 1}" if n else "c64",
+              duration_s=duration, ended_at="2026-08-01T10:10:00Z",
+              e2el_ms=Latency(mean=117 * duration, median=117 * duration), **changes)
+        for n, duration in enumerate(durations)
+    ]  # fmt: skip
+    return write_run(folder, run_json(folder.name), records, end=outcome(folder.name))
+
+
+def test_repeats_of_a_run_are_pooled_with_the_t_interval_of_their_mean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = repeated(tmp_path / "r", (100.0, 110.0, 90.0))
+    assert main(["table", str(home), "--pool", "--format", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    rates = [512 * (7373 + 922) / seconds / 16 for seconds in (100.0, 110.0, 90.0)]
+    assert float(row["total_tps_per_gpu_mean"]) == pytest.approx(statistics.fmean(rates))
+    half = T_95[1] * statistics.stdev(rates) / math.sqrt(3)
+    assert float(row["total_tps_per_gpu_ci95"]) == pytest.approx(half, rel=1e-4)
+    assert (row["rows"], row["verdict"], row["concurrency"]) == ("3", "VALID", "64")
+
+
+def test_a_repeat_that_does_not_count_is_left_out_of_the_pool_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = repeated(tmp_path / "r", (100.0, 101.0))
+    bad = point("r", index=2, repeat=2, completed=500, failed=12, total_input_tokens=500 * 7373,
+                total_output_tokens=500 * 922)  # fmt: skip
+    write_json(RunDir(home).point(2, 64), to_json(bad))
+    assert main(["table", str(home), "--pool"]) == 1
+    shown = capsys.readouterr().out
+    assert "1 INVALID left out" in shown
+    head, row = shown.splitlines()[0].split(), shown.splitlines()[3].split()
+    assert row[head.index("rows")] == "2"
+
+
+def test_the_usual_table_tells_repeats_and_rates_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = repeated(tmp_path / "r", (100.0, 101.0), request_rate=5.0)
+    main(["table", str(home)])
+    head = capsys.readouterr().out.splitlines()[0].split()
+    assert head[2:5] == ["conc", "rate", "repeat"]
+    plain = write_run(tmp_path / "p", run_json("p"), [point("p")], end=outcome("p"))
+    main(["table", str(plain)])
+    assert not {"rate", "repeat", "goodput"} & set(capsys.readouterr().out.splitlines()[0].split())
+
+
+def test_points_of_different_rates_and_closed_loops_are_never_paired(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = []
+    for name, rate in (("a", 5.0), ("b", 4.0)):
+        records = [point(name, request_rate=rate), point(name, index=1, request_rate=2.0)]
+        sides.append(str(write_run(tmp_path / name, run_json(name), records)))
+    main(["compare", *sides, "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["pairs"] == 1
+    lone = [text for text in found["notes"] if text.startswith("only in")]
+    assert [text.partition(":")[0] for text in lone] == ["only in A", "only in B"]
+    assert "5 req/s" in lone[0]
+    closed = write_run(tmp_path / "c", run_json("c"), [point("c")])
+    assert main(["compare", sides[0], str(closed)]) == 1
+    assert "nothing was compared" in capsys.readouterr().err
+
+
+def test_repeats_within_runs_are_no_further_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, far in (("a", 0.0), ("b", 12.0)):
+        for run in range(2):
+            shift = far + 3 * run
+            repeated(tmp_path / name / f"{name}{run}", (100.0 + shift, 100.1 + shift, 99.9 + shift))
+    words = ["--metrics", "total_tps_per_gpu", "--format", "json"]
+    main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), *words])
+    one = json.loads(capsys.readouterr().out)["differences"][0]
+    assert (one["n_a"], one["n_b"]) == (2, 2)
+    assert "each run counts once" in one["why"]
+    main(["compare", str(tmp_path / "a" / "a0"), str(tmp_path / "b" / "b0"), *words])
+    one = json.loads(capsys.readouterr().out)["differences"][0]
+    assert (one["n_a"], one["verdict"]) == (3, "REGRESSION")
+    assert "how far runs lie apart is not in it" in one["why"]
+
+
+def test_goodput_is_compared_under_the_same_limits_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = []
+    for name, limit, share in (("a", 500.0, 0.9), ("b", 500.0, 0.5), ("c", 900.0, 0.99)):
+        record = point(name, goodput_share=share, goodput_ttft_ms=limit)
+        sides.append(str(write_run(tmp_path / name, run_json(name), [record])))
+    main(["compare", sides[0], sides[1], "--tolerance", "5", "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    (one,) = [each for each in found["differences"] if each["metric"] == "goodput_share"]
+    assert (one["a"], one["b"], one["verdict"]) == (0.9, 0.5, "REGRESSION")
+    main(["compare", sides[0], sides[2], "--tolerance", "5"])
+    shown = capsys.readouterr().out
+    assert "is not compared: TTFT <= 500 ms in A, TTFT <= 900 ms in B" in shown
+    assert "goodput_share" not in shown
+
+
+def test_repeats_are_one_mark_with_bars_and_rates_have_an_axis_of_their_own(tmp_path: Path) -> None:
+    home = repeated(tmp_path / "r", (100.0, 110.0, 90.0))
+    frame = compute_all(tidy(load([home])))
+    column = "total_tps_per_gpu"
+    (row,) = means(frame, "topology", (column,)).to_dict("records")
+    assert row[column] == pytest.approx(frame[column].mean())
+    assert row[f"{column}_half"] > 0
+    closed = latency(frame, Look()).axes[0]
+    assert "concurrency" in closed.get_xlabel()
+    timed = repeated(tmp_path / "t", (100.0, 110.0), request_rate=5.0)
+    rated = latency(compute_all(tidy(load([timed]))), Look()).axes[0]
+    assert rated.get_xlabel() == "request rate (requests/s)"
+    drawn_at = [float(x) for line in rated.lines for x in np.asarray(line.get_xdata(), dtype=float)]
+    assert set(drawn_at) == {5.0}

@@ -50,18 +50,17 @@ function chooseRows() {
 }
 
 // Rows with both figures, and lines: the points of one run of one series in order of concurrency.
-function laidOut(xName, yName) {
-  const rows = chosen.filter((row) => value(xName, row) !== null && value(yName, row) !== null);
+function laidOut(xName, yName, fits = () => true) {
+  const rows = chosen.filter((row) => fits(row) && value(xName, row) !== null && value(yName, row) !== null);
   const runs = new Map();
   for (const row of rows) {
-    const key = `${seriesOf(row)}\n${value("run", row)}`;
+    const key = `${seriesOf(row)}\n${value("run", row)}\n${isTimed(row)}`;
     if (!runs.has(key)) runs.set(key, []);
     runs.get(key).push(row);
   }
   const lines = runs.size > MANY_LINES ? [] : [...runs.values()].map((own) => ({
     look: lookOf(seriesOf(own[0])),
-    points: own.sort((a, b) => value("concurrency", a) - value("concurrency", b))
-      .map((row) => [value(xName, row), value(yName, row)]),
+    points: meansOf(own, xName, yName),
   }));
   const marks = rows.map((row) => ({
     x: value(xName, row), y: value(yName, row), look: lookOf(seriesOf(row)),
@@ -71,10 +70,40 @@ function laidOut(xName, yName) {
   return { rows, lines, marks, crowded: runs.size > MANY_LINES };
 }
 
+// Sent by the clock, not in a closed loop.
+function isTimed(row) {
+  return VALUES.has("request_rate") && value("request_rate", row) !== null;
+}
+
+// What makes a point: rows with the same are its repeats.
+function loadOf(row) {
+  return isTimed(row) ? [value("request_rate", row), value("concurrency", row)] : [0, value("concurrency", row)];
+}
+
+function loadWords(row) {
+  const rate = isTimed(row) ? `, ${shown("request_rate", row)} req/s` : "";
+  const repeat = VALUES.has("repeat") && value("repeat", row) > 1 ? `, repeat ${value("repeat", row)}` : "";
+  return `concurrency ${shown("concurrency", row)}${rate}${repeat}`;
+}
+
+// The line of a run, in order of its load, through the means of repeats.
+function meansOf(rows, xName, yName) {
+  const points = new Map();
+  for (const row of rows) {
+    const key = loadOf(row).join(" ");
+    if (!points.has(key)) points.set(key, []);
+    points.get(key).push(row);
+  }
+  const mean = (name, own) => own.reduce((sum, row) => sum + value(name, row), 0) / own.length;
+  return [...points.values()]
+    .sort(([a], [b]) => loadOf(a)[0] - loadOf(b)[0] || loadOf(a)[1] - loadOf(b)[1])
+    .map((own) => [mean(xName, own), mean(yName, own)]);
+}
+
 function toldOf(row) {
   const names = [state.divisor, "generation_tps_per_user", `ttft_${state.statistic}_ms`,
     `tpot_${state.statistic}_ms`, "accuracy", "bottleneck", "verdict", "run"];
-  const head = `${seriesOf(row)}, concurrency ${shown("concurrency", row)}`;
+  const head = `${seriesOf(row)}, ${loadWords(row)}`;
   return [head, ...publishedBeside(row), ...names.filter((name) => COLUMNS.has(name)).map((name) => [
     COLUMNS.get(name).label, withUnit(name, row)])];
 }
@@ -171,12 +200,14 @@ function frontierOf(marks) {
 
 function drawLatency(kind, label) {
   const name = `${kind}_${state.statistic}_ms`;
-  const { rows, lines, marks } = laidOut("concurrency", name);
+  const byRate = chosen.length > 0 && chosen.every(isTimed);
+  const x = byRate ? "request_rate" : "concurrency";
+  const { rows, lines, marks } = laidOut(x, name, (row) => isTimed(row) === byRate);
   const [least, most] = spread(rows.map((row) => value(name, row)));
   const word = STATISTICS.find(([id]) => id === state.statistic)[1];
   chart(byId(kind), {
-    title: `${label} against concurrency`,
-    x: { label: "concurrency (requests in flight)", kind: "log2", values: marks.map((m) => m.x) },
+    title: `${label} against ${byRate ? "request rate" : "concurrency"}`,
+    x: { label: byRate ? "request rate (requests/s)" : "concurrency (requests in flight)", kind: "log2", values: marks.map((m) => m.x) },
     y: { label: `${kind.toUpperCase()} ${word}, ms`, kind: most / least > 20 ? "log10" : "linear", values: marks.map((m) => m.y) },
     lines, marks, bars: [], watermark: watermarkWords(), height: 300,
   });

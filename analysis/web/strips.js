@@ -8,18 +8,20 @@ function drawBottlenecks() {
   byId("bottleneck-section").hidden = !known;
   if (!known) return;
   const rows = chosen;
-  const columns = distinct(rows.map((row) => value("concurrency", row))).sort((a, b) => a - b);
+  const columns = [...new Map(rows.map((row) => [loadOf(row).join(" "), loadOf(row)])).values()]
+    .sort((a, b) => a[1] - b[1] || a[0] - b[0]);
   const strips = new Map();
   for (const row of rows) {
     const key = value("run", row);
     if (!strips.has(key)) strips.set(key, new Map());
-    strips.get(key).set(value("concurrency", row), row);
+    const load = loadOf(row).join(" ");
+    if (!strips.get(key).has(load)) strips.get(key).set(load, row);
   }
   const head = el("tr", {}, el("th", { scope: "col" }, "concurrency"),
-    ...columns.map((c) => el("th", { scope: "col" }, figure(c, 0))));
+    ...columns.map(([rate, c]) => el("th", { scope: "col" }, figure(c, 0), rate ? ` at ${figure(rate, 1)}/s` : "")));
   const body = [...strips.entries()].slice(0, MAX_STRIPS).map(([run, cells]) => el("tr", {},
     el("th", { scope: "row", title: run }, stripName(run, [...cells.values()][0], strips.size)),
-    ...columns.map((c) => bottleneckCell(cells.get(c)))));
+    ...columns.map((load) => bottleneckCell(cells.get(load.join(" "))))));
   byId("bottleneck").replaceChildren(el("table", { class: "strip" }, el("thead", {}, head), el("tbody", {}, ...body)));
   const left = strips.size > MAX_STRIPS ? ` The first ${MAX_STRIPS} of ${strips.size} runs.` : "";
   byId("bottleneck-note").replaceChildren(...bottleneckKey(rows), left);
@@ -35,7 +37,7 @@ function bottleneckCell(row) {
   const [colour, letter] = bottleneckLook(word);
   const evidence = value("bottleneck_evidence", row) || "no evidence recorded";
   const cell = el("td", { class: "cell", tabindex: "0", "aria-label": `${word || "unknown"}: ${evidence}` }, letter);
-  const show = () => tellBeside(cell, [`${seriesOf(row)}, concurrency ${shown("concurrency", row)}`,
+  const show = () => tellBeside(cell, [`${seriesOf(row)}, ${loadWords(row)}`,
     ["limited by", word || "not known"], ["because", evidence], ["run", value("run", row)]]);
   for (const kind of ["pointerenter", "pointerdown", "focus"]) cell.addEventListener(kind, show);
   for (const kind of ["pointerleave", "blur"]) cell.addEventListener(kind, () => { byId("bottleneck-tip").hidden = true; });
