@@ -158,7 +158,8 @@ def _transfer(station: Station, flying: float) -> Iterator[Candidate]:
 def _outside(point: BenchPoint, stations: Stations, flying: float) -> Iterator[Candidate]:
     """Requests that are in no engine: with the client, the router or an API server."""
     outside = flying - _inside(stations)
-    if outside < HOLDS.value * flying:
+    unknown = any(station.running is None for _, station in _roles(stations))
+    if unknown or outside < HOLDS.value * flying:
         return
     what = f"{outside:.3g} of {flying:.3g} requests are in no engine"
     load = point.load.client_cpu_share

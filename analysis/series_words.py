@@ -77,7 +77,7 @@ SERIES_METRICS = (
         "memory_gb", "GB", "resident memory of that process", "gauge", "memory_bytes", scale=1e-9
     ),
     _gauge("prefill_active", "requests", "router: at prefill"),
-    _gauge("decode_pending", "requests", "router: handed to decode, no token yet"),
+    _gauge("decode_pending", "requests", "router: no token from decode yet, at prefill too"),
     _gauge("decode_active", "requests", "router: streaming from decode"),
     _rate("requests_rps", "requests", "req/s", "router: requests that came"),
     _count("prefill_errors", "router: failed at prefill"),

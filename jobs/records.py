@@ -102,7 +102,8 @@ class Station:
     """One role's engines in the steady part of a point, looked at again and again; None: not told.
 
     Requests are means over time, summed over the role's ranks. `busy_share` and `queued_share`
-    are shares of all looks at a rank that found a request in its batch, and one waiting.
+    are shares of all looks at a rank that found a request in its batch, and one waiting; at
+    prefill `running` and `busy_share` are by its counters (jobs/prefill_work.py).
     """
 
     ranks: int

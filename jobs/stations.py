@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from jobs.prefill_work import prefill_work
 from jobs.records import Station, Stations
 
 STEADY = 0.8
 ROUTER = "router"
-ROUTER_HOLDS = ("prefill_active", "decode_pending", "decode_active")
 ROLES = ("prefill", "decode", "aggregated")
 
 Numbers = Mapping[str, float | None]
@@ -62,7 +62,9 @@ def sum_up(looks: Iterable[Look], source: str = "metrics") -> Stations | None:
         return None
     begin, end = span
     inside = [look for look in ordered if begin <= look.t <= end]
-    stations = {role: _station([look for look in inside if look.role == role]) for role in ROLES}
+    stations = {
+        role: _station([look for look in inside if look.role == role], role) for role in ROLES
+    }
     return Stations(
         span_s=end - begin,
         source=source,
@@ -85,12 +87,22 @@ def steady_span(looks: Sequence[Look]) -> tuple[float, float] | None:
         totals.append((look.t, sum(held.values())))
     usual = _quantile([total for _, total in totals if total > 0], 0.75)
     if usual is None:
-        return None
+        return _worked(looks)
     full = [t for t, total in totals if total >= STEADY * usual]
     return full[0], full[-1]
 
 
-def _station(looks: Sequence[Look]) -> Station | None:
+def _worked(looks: Sequence[Look]) -> tuple[float, float] | None:
+    """From the first to the last look where no gauge ever showed a request, though some ended."""
+    ranks: dict[tuple[str, int | None], list[Look]] = defaultdict(list)
+    for look in looks:
+        ranks[look.process, look.rank].append(look)
+    if not any(_moved(own, "finished") for own in ranks.values()):
+        return None
+    return looks[0].t, looks[-1].t
+
+
+def _station(looks: Sequence[Look], role: str) -> Station | None:
     ranks: dict[tuple[str, int], list[Look]] = defaultdict(list)
     processes: dict[str, list[Look]] = defaultdict(list)
     for look in looks:
@@ -102,6 +114,7 @@ def _station(looks: Sequence[Look]) -> Station | None:
         return None
     every = list(ranks.values())
     flat = list(itertools.chain.from_iterable(every))
+    running, busy = _work(every, role)
     usage = [value for look in flat if (value := look.get("kv_usage")) is not None]
     busiest = max(
         (
@@ -114,10 +127,10 @@ def _station(looks: Sequence[Look]) -> Station | None:
     return Station(
         ranks=len(ranks),
         looks=len(flat),
-        running=_sum(every, lambda own: _mean(own, "running")),
+        running=running,
         waiting=_sum(every, lambda own: _mean_of([look.queued for look in own])),
         fetching=_sum(every, lambda own: _mean_of([look.fetching for look in own])),
-        busy_share=_share([look.get("running") for look in flat]),
+        busy_share=busy,
         queued_share=_share([look.queued for look in flat]),
         kv_usage=statistics.fmean(usage) if usage else None,
         kv_usage_p90=_quantile(usage, 0.9),
@@ -130,12 +143,31 @@ def _station(looks: Sequence[Look]) -> Station | None:
     )
 
 
+def _work(ranks: Sequence[Sequence[Look]], role: str) -> tuple[float | None, float | None]:
+    """(requests in batches of all ranks, share of the time with one): by the gauge, and at
+    prefill by the counters where they tell of more."""
+    running = _sum(ranks, lambda own: _mean(own, "running"))
+    busy = _share([look.get("running") for own in ranks for look in own])
+    if role != "prefill" or running is None or busy is None:
+        return running, busy
+    told = [work for own in ranks if (work := prefill_work(own[0], own[-1])) is not None]
+    if told:
+        counted = sum(requests for requests, _ in told)
+        share = sum(share for _, share in told) / len(ranks)
+        return max(running, counted), max(busy, share)
+    # Statistics lines of a log have the gauge only, and that says 0 of an engine at work.
+    works = any((look.get("computed_tps") or 0.0) > 0 for own in ranks for look in own)
+    return (None, None) if works and not busy else (running, busy)
+
+
 def _router(looks: Sequence[Look]) -> float | None:
-    told = [
-        sum(value for word in ROUTER_HOLDS if (value := look.get(word)) is not None)
-        for look in looks
-        if any(look.get(word) is not None for word in ROUTER_HOLDS)
-    ]
+    """Requests that it holds: vllm-router counts one at prefill as waiting for decode too."""
+    told = []
+    for look in looks:
+        words = ("prefill_active", "decode_pending", "decode_active")
+        prefill, pending, active = (look.get(word) for word in words)
+        if not prefill is pending is active is None:
+            told.append(max(prefill or 0.0, pending or 0.0) + (active or 0.0))
     return statistics.fmean(told) if told else None
 
 

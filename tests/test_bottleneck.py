@@ -215,3 +215,71 @@ def test_ramp_up_and_drain_are_no_part_of_the_steady_span() -> None:
     assert found.decode is not None
     assert (found.decode.looks, found.decode.running) == (5, 7.6)
     assert sum_up(looks[:1]) is None
+
+
+def one_step_prefill(busy: float, together: float, seconds: int = 60) -> list[Look]:
+    """A look a second at a prefill rank whose requests come and go within a step (vLLM's gauge
+    then says 0), `together` in each, and at a decode rank that runs one request."""
+    looks = []
+    for t in range(seconds + 1):
+        ended = 0.5 * t
+        numbers: dict[str, float | None] = {
+            "running": 0.0, "waiting": 0.0, "finished": ended, "queued": ended,
+            "steps": ended / together, "prefill_s": busy * together * t,
+        }  # fmt: skip
+        looks.append(Look(float(t), "prefill0", "prefill", 0, numbers))
+        looks.append(Look(float(t), "decode0", "decode", 0, {"running": 1.0, "waiting": 0.0}))
+    return looks
+
+
+def test_a_busy_prefill_whose_gauge_says_0_is_known_by_its_counters() -> None:
+    found = sum_up(one_step_prefill(busy=0.95, together=4.0))
+    assert found is not None
+    assert found.prefill is not None
+    assert found.prefill.running == pytest.approx(3.8)
+    assert found.prefill.busy_share == pytest.approx(0.95)
+    said = bottleneck(measured(concurrency=6), found)
+    assert said.word == "prefill", said.evidence
+    assert "prefill busy 95% of the time, 63% there" in said.evidence
+
+
+def test_the_figures_of_a_real_prefill_are_not_taken_for_a_front_ends() -> None:
+    """vLLM 0.32.0 on a CPU, 4 streams: 20 requests in 11 steps, 1.606 in prefill on average; its
+    gauge never said anything but 0, and the router counted each of them twice."""
+    looks = one_step_prefill(busy=1.606 * 11 / 20, together=20 / 11)
+    router: dict[str, float | None] = {
+        "prefill_active": 2.24, "decode_pending": 2.24, "decode_active": 1.3,
+    }  # fmt: skip
+    looks += [Look(t + 0.5, "router", "router", None, router) for t in range(60)]
+    found = sum_up(looks)
+    assert found is not None
+    assert found.router_active == pytest.approx(3.54)
+    said = bottleneck(measured(concurrency=4), found)
+    assert said.word == ""
+    assert "prefill idle 12%, 1.61 running" in said.evidence
+
+
+def test_requests_that_no_gauge_shows_are_seen_by_those_that_ended() -> None:
+    """Prompts with one token of output leave decode within a step too."""
+    looks = [
+        replace(look, numbers={**look.numbers, "running": 0.0})
+        for look in one_step_prefill(0.97, 1.0)
+    ]
+    found = sum_up(looks)
+    assert found is not None
+    assert found.span_s == 60.0
+    assert bottleneck(measured(concurrency=1), found).word == "prefill"
+
+
+def test_a_log_that_says_0_of_a_prefill_at_work_proves_nothing() -> None:
+    looks = []
+    for t in range(0, 100, 10):
+        prefill: dict[str, float | None] = {"running": 0.0, "waiting": 0.0, "computed_tps": 900.0}
+        looks.append(Look(float(t), "prefill0", "prefill", 0, prefill))
+        looks.append(Look(float(t), "decode0", "decode", 0, {"running": 1.0, "waiting": 0.0}))
+    looks.append(
+        Look(50.0, "router", "router", None, {"prefill_active": 7.0, "decode_active": 1.0})
+    )
+    said = bottleneck(measured(), sum_up(looks, "log"))
+    assert said.word == ""
+    assert "prefill idle ?, ? running" in said.evidence
