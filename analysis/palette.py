@@ -22,14 +22,16 @@ BOTTLENECKS = {
 """Colour and letter of what held a point back; the letter carries it without colour."""
 
 PHASES = {
-    "launch": "#999999",
-    "import": "#56B4E9",
-    "weights": "#0072B2",
-    "compile": "#E69F00",
-    "graphs": "#D55E00",
-    "kv_cache": "#CC79A7",
-    "ready": "#009E73",
+    "launch": ("#999999", "L"),
+    "import": ("#56B4E9", "I"),
+    "weights": ("#0072B2", "W"),
+    "compile": ("#E69F00", "C"),
+    "kv_cache": ("#CC79A7", "K"),
+    "warmup": ("#F0E442", "U"),
+    "graphs": ("#D55E00", "G"),
+    "ready": ("#009E73", "R"),
 }
+"""Colour and letter of a part of a worker's start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from analysis.palette import BOTTLENECKS, PHASES, style
 from analysis.plots import MARKS, MM, Look, watermark
 
 MAX_STRIPS = 40
-UNKNOWN_PHASE = "#bbbbbb"
+UNKNOWN_PHASE = ("#bbbbbb", "")
+LETTER_MM = 3.0
+"""A bar narrower than this has no room for its letter."""
 
 
 def bottleneck(frame: pd.DataFrame, look: Look) -> Figure | None:
@@ -60,17 +62,27 @@ def startup(name: str, workers: list[dict[str, Any]], look: Look, rehearsal: boo
     """A bar per worker, its phases in order of time."""
     figure = Figure(figsize=(look.width_mm * MM, max(40, 18 + 4.2 * len(workers)) * MM))
     axes = figure.add_subplot()
-    seen: dict[str, str] = {}
+    seen: set[str] = set()
+    longest = max((end for w in workers for _, _, end in w["phases"]), default=0.0)
     for place, worker in enumerate(workers):
         for phase, start, end in worker["phases"]:
-            seen[phase] = PHASES.get(phase, UNKNOWN_PHASE)
-            axes.barh(place, end - start, left=start, height=0.8, color=seen[phase],
+            seen.add(phase)
+            colour, letter = PHASES.get(phase, UNKNOWN_PHASE)
+            axes.barh(place, end - start, left=start, height=0.8, color=colour,
                       edgecolor="white", linewidth=0.3)  # fmt: skip
+            if (end - start) * 0.8 * look.width_mm > LETTER_MM * longest:
+                axes.text((start + end) / 2, place, letter, ha="center", va="center",
+                          fontsize=6, color=_readable(colour))  # fmt: skip
     axes.set_yticks(range(len(workers)), [f"{w['process']} ({w['node']})" for w in workers])
     axes.set(xlabel="seconds since the workers were launched", ylim=(len(workers) - 0.4, -0.6))
     axes.grid(visible=False, axis="y")
     axes.set_title(name, fontsize=7, loc="left")
-    handles = [Patch(color=colour, label=phase.replace("_", " ")) for phase, colour in seen.items()]
+    told = [phase for phase in PHASES if phase in seen] + sorted(seen - set(PHASES))
+    looks = [(phase, *PHASES.get(phase, UNKNOWN_PHASE)) for phase in told]
+    handles = [
+        Patch(color=colour, label=f"{letter}  {phase.replace('_', ' ')}")
+        for phase, colour, letter in looks
+    ]
     figure.legend(handles=handles, loc="outside upper center", ncols=max(1, len(handles)))
     if rehearsal:
         watermark(axes, 15)

@@ -21,7 +21,8 @@ from analysis.safetext import printable
 from analysis.words import Verdict
 
 SCRIPTS = (
-    "data.js", "scale.js", "chart.js", "figures.js", "strips.js", "table.js", "report.js",
+    "data.js", "scale.js", "chart.js", "figures.js", "strips.js", "startup.js", "table.js",
+    "report.js",
 )  # fmt: skip
 
 

@@ -6,6 +6,8 @@
     weights    model built and weights loaded (where no line says so: to the first of the KV cache)
     compile    torch.compile; NA where nothing was compiled
     kv_cache   memory profiling, KV blocks allocated and registered for transfers
+    warmup     kernels compiled and tuned, from the KV cache to the first graph or, where no graphs
+               were captured, to the end of the engine's own start; NA where neither is told
     graphs     CUDA graphs captured; NA where none were
     ready      the rest, until every rank has given a token to the driver
 
@@ -28,7 +30,7 @@ from analysis.startup_log import Milestones, read_milestones
 from jobs.record_files import read_object
 from jobs.store import RunDir
 
-PHASES = ("launch", "import", "weights", "compile", "kv_cache", "graphs", "ready")
+PHASES = ("launch", "import", "weights", "compile", "kv_cache", "warmup", "graphs", "ready")
 COLUMNS: Mapping[str, Any] = {
     "process": "string",
     "role": "string",
@@ -146,13 +148,15 @@ def _phases(run_path: Path, told: Told) -> dict[str, Bounds]:
     pool = _least(marks.ends.get("kv_cache"), default=told.reached.get("kv_cache"))
     graphs = _graphs(marks)
     before_pool = _most(loaded, compiled)
-    last = _most(before_pool, pool, graphs[1])
+    after_pool, engine = _most(before_pool, pool), marks.ends.get("engine")
+    last = _most(after_pool, graphs[1], engine)
     bounds = {
         "launch": (told.started, spoke),
         "import": (spoke, loading),
         "weights": (loading, loaded),
         "compile": (marks.begins.get("compile"), compiled),
         "kv_cache": (before_pool, pool) if before_pool is not None else (None, None),
+        "warmup": _between(after_pool, engine if graphs[0] is None else graphs[0]),
         "graphs": graphs,
         "ready": (last, told.ready),
     }
@@ -164,6 +168,11 @@ def _forward(start: float | None, end: float | None) -> Bounds:
     if start is None or end is None:
         return start, end
     return start, max(start, end)
+
+
+def _between(start: float | None, end: float | None) -> Bounds:
+    """Both or none; none too where nothing lies between."""
+    return (None, None) if start is None or end is None or end <= start else (start, end)
 
 
 def _graphs(marks: Milestones) -> Bounds:

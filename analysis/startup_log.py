@@ -2,8 +2,9 @@
 
 vLLM stamps its lines `INFO 11-29 21:10:26 [file.py:1]`: month, day and time of the node's own
 clock and zone, no year. Words as in vLLM 0.26 to 0.33 (v1/engine/core.py, v1/worker/,
-model_executor/model_loader/, compilation/monitor.py). Several ranks share a log: a phase begins
-with the first of them and ends with the last.
+model_executor/model_loader/, compilation/); tests/test_vllm_words.py holds them against the
+installed release. Several ranks share a log: a phase begins with the first of them and ends with
+the last.
 """
 
 from __future__ import annotations
@@ -32,19 +33,22 @@ class Mark:
 
 
 MARKS = (
-    Mark(re.compile(r"Starting to load model"), begin="weights"),
+    Mark(re.compile(r"Starting to load model|Loading model from scratch"), begin="weights"),
     Mark(re.compile(rf"Initializing model {TOOK}"), begin="weights"),
     Mark(re.compile(rf"Loading weights {TOOK}"), begin="weights", end="weights"),
-    Mark(re.compile(r"Model loading took \S+ GiB memory and (?P<took>\d+(?:\.\d+)?)"),
+    Mark(re.compile(r"Model loading took \S+ GiB(?: memory)? and (?P<took>\d+(?:\.\d+)?)"),
          begin="weights", end="weights"),
+    Mark(re.compile(r"Starting torch\.compile"), begin="compile"),
     Mark(re.compile(r"Dynamo bytecode transform time: (?P<took>\d+(?:\.\d+)?)"),
          begin="compile", end="compile"),
     Mark(re.compile(rf"Compiling a graph .*{TOOK}"), begin="compile", end="compile"),
+    Mark(re.compile(rf"Directly load the compiled graph.*{TOOK}"), begin="compile", end="compile"),
     Mark(re.compile(rf"torch\.compile .*{TOOK}"), begin="compile", end="compile"),
     Mark(re.compile(r"Available KV cache memory|KV cache size: |for KV cache on node"
                     r"|Registering KV_Caches|SSM registration: "),
          begin="kv_cache", end="kv_cache"),
-    Mark(re.compile(r"Graph capturing finished in (?P<took>\d+(?:\.\d+)?) secs"),
+    Mark(re.compile(r"Torch profiler (?:en|dis)abled for CUDA graph capture"), begin="graphs"),
+    Mark(re.compile(r"[Gg]raph capturing finished in (?P<took>\d+(?:\.\d+)?) secs"),
          begin="graphs", end="graphs"),
     Mark(re.compile(r"Capturing CUDA graphs \(imitated\)"), begin="graphs"),
     Mark(re.compile(r"init engine \("), end="engine"),

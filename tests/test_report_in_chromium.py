@@ -285,11 +285,24 @@ def test_a_bottleneck_is_a_letter_that_tells_its_evidence(browser: Browser, whol
 def test_start_up_names_the_slowest_and_series_have_their_points(
     browser: Browser, whole: Path
 ) -> None:
-    opened = Watched(browser, PHONE)
+    opened = Watched(browser, PHONE, has_touch=True)
     page = opened.open(whole)
     note = page.locator("#startup-note").inner_text()
     assert "Slowest: decode0 on n2, ready after 9.0 s" in note
     assert page.locator("#startup rect.phase").count() == 10
+    letters = page.locator("#startup text.letter").all_text_contents()
+    assert letters[-1] == "R"
+    assert set(letters) <= {"L", "I", "W", "K", "R"}
+    page.locator("#startup svg > g").last.tap()
+    assert page.locator("#startup .tip").inner_text().startswith("decode0 on n2\nlaunch 2.0 s\n")
+    page.locator("#times h4").first.tap()
+    assert page.locator("#startup .tip").is_hidden()
+    path = page.locator("#times path.mark").first.get_attribute("d") or ""
+    x, y = (float(part) for part in path[1:].split("a")[0].split(" "))
+    page.locator("#times svg[role=img]").first.tap(position={"x": x, "y": y})
+    assert "Requests running" in page.locator("#times .tip:visible").inner_text()
+    page.locator("#startup-seconds summary").tap()
+    assert page.locator("#startup-table tbody td.most").last.inner_text() == "9.0"
     assert page.locator("#times svg[role=img]").count() == 2
     assert page.locator("#times text.band-name").all_text_contents() == ["c64", "c64"]
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]

@@ -80,8 +80,9 @@ def test_a_real_start_on_a_gpu_is_split_into_its_phases(tmp_path: Path) -> None:
     assert found["weights"] == pytest.approx(weights, abs=1e-3)
     assert found["kv_cache"] == pytest.approx((weights[1], at("21:10:50") - begun), abs=1e-3)
     assert found["compile"] == found["graphs"] == (None, None)
+    assert found["warmup"] == pytest.approx((at("21:10:50") - begun, at("21:10:56") - begun))
     assert found["ready"] == pytest.approx(
-        (at("21:10:50") - begun, at("21:10:59.833") - begun), abs=1e-3
+        (at("21:10:56") - begun, at("21:10:59.833") - begun), abs=1e-3
     )
     assert set(frame["node"]) == {"vm"}
 
@@ -119,6 +120,48 @@ def test_a_log_of_two_ranks_begins_with_the_first_and_ends_with_the_last() -> No
     assert marks.ends["kv_cache"] == at("15:06:55")
 
 
+def test_a_real_start_with_compilation_and_graphs_on_a_gpu() -> None:
+    marks = read_milestones(DATA / "gpu_compiled.log", 2026)
+    day = datetime.fromisoformat("2026-08-02T07:03:00+00:00").timestamp()
+    begins = {phase: t - day for phase, t in marks.begins.items()}
+    ends = {phase: t - day for phase, t in marks.ends.items()}
+    assert begins == pytest.approx(
+        {"weights": 45 - 2.174401, "compile": 46 - 1.74, "kv_cache": 47, "graphs": 48}, abs=1e-3
+    )
+    assert ends == {"weights": 45, "compile": 46, "kv_cache": 47, "graphs": 49, "engine": 50}
+
+
+def test_a_real_capture_of_graphs_on_an_h200() -> None:
+    """vLLM 0.26.0; the line that announces the capture is a second older than the last one."""
+    marks = read_milestones(RECORD.parent.parent / "starts/23.log", 2026)
+    assert (marks.begins["graphs"], marks.ends["graphs"]) == (at("21:05:35"), at("21:05:36"))
+    assert marks.begins["weights"] == pytest.approx(at("21:05:29") - 5.330908)
+
+
+def test_weights_are_known_by_the_words_of_both_model_runners() -> None:
+    """vLLM 0.26.0 on an H200: the newer runner wrote "GiB and", the older "GiB memory and"."""
+    marks = read_milestones(RECORD.parent.parent / "starts/13.log", 2026)
+    assert marks.ends["weights"] == at("21:05:03")
+
+
+def test_between_the_kv_cache_and_the_first_graph_kernels_are_warmed_up(tmp_path: Path) -> None:
+    events = [
+        event("07:03:40.000", "started", "decode0", node="n1"),
+        event("07:03:42.000", "start_up", "decode0", start_up="import"),
+        event("07:03:59.000", "ready", "decode0"),
+    ]
+    run = run_with(tmp_path / "run", {"decode0": "decode"}, events)
+    text = (DATA / "gpu_compiled.log").read_text().replace("08-02", "11-29")
+    RunDir(run).logs.mkdir(exist_ok=True)
+    (RunDir(run).logs / "decode0.log").write_text(text)
+    found = bounds(load_startup(run), "decode0")
+    assert found["compile"] == pytest.approx((4.26, 6.0), abs=1e-3)
+    assert found["kv_cache"] == (6.0, 7.0)
+    assert found["warmup"] == (7.0, 8.0)
+    assert found["graphs"] == (8.0, 9.0)
+    assert found["ready"] == (10.0, 19.0)
+
+
 def test_compile_and_graphs_begin_as_long_before_their_line_as_they_took() -> None:
     """Lines as vLLM 0.32 formats them: compilation/monitor.py:20, gpu_model_runner.py:6582."""
     stamp = "(Worker pid=1) INFO 11-29 10:00:{} [x.py:1] "
@@ -133,9 +176,11 @@ def test_compile_and_graphs_begin_as_long_before_their_line_as_they_took() -> No
     assert (marks.begins["graphs"], marks.ends["graphs"]) == (at("10:00:29"), at("10:00:59"))
 
 
-@pytest.mark.parametrize("word", ["takes", "took"])
-def test_the_driver_knows_a_compilation_by_the_words_of_every_release(word: str) -> None:
-    found = VllmDialect().start_up(f"INFO 11-29 10:00:20 [x.py:1] torch.compile {word} 12.50 s")
+@pytest.mark.parametrize(
+    "words", ["takes 12.50 s", "took 12.50 s", "and initial profiling/warmup run together took 9 s"]
+)
+def test_the_driver_knows_a_compilation_by_the_words_of_every_release(words: str) -> None:
+    found = VllmDialect().start_up(f"INFO 11-29 10:00:20 [x.py:1] torch.compile {words}")
     assert found is not None
     assert found.phase == "compile"
 

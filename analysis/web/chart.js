@@ -172,7 +172,7 @@ function listen(root, tip, pointer, places, width) {
   };
   root.addEventListener("pointermove", point);
   root.addEventListener("pointerdown", point);
-  root.addEventListener("pointerleave", leave);
+  onLeave(root, leave);
   root.addEventListener("blur", leave);
   root.addEventListener("click", () => {
     if (current >= 0 && places[current].mark.pick) places[current].mark.pick();
@@ -185,6 +185,21 @@ function listen(root, tip, pointer, places, width) {
     } else if (event.key === "Escape") leave();
     else if (event.key === "Enter" && current >= 0 && places[current].mark.pick) {
       places[current].mark.pick();
+    }
+  });
+}
+
+// A finger that is lifted has left too: its words stay until it comes down elsewhere.
+function onLeave(node, hide) {
+  node.addEventListener("pointerleave", (event) => {
+    if (event.pointerType !== "touch") hide();
+  });
+}
+
+function startTips() {
+  document.addEventListener("pointerdown", (event) => {
+    for (const tip of document.querySelectorAll(".tip")) {
+      if (!tip.parentNode.contains(event.target)) tip.hidden = true;
     }
   });
 }

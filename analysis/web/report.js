@@ -165,7 +165,7 @@ function startPrinting() {
   const print = (on) => {
     if (document.body.classList.contains("printing") === on) return;
     document.body.classList.toggle("printing", on);
-    for (const part of document.querySelectorAll("details.reason")) part.open = on;
+    for (const part of document.querySelectorAll("details.reason, details.more")) part.open = on;
     draw();
     drawRun();
   };
@@ -198,6 +198,7 @@ draw();
 startRuns();
 drawWhy();
 drawProvenance();
+startTips();
 startPrinting();
 startResizing();
 document.body.dataset.ready = "yes";

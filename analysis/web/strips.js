@@ -40,7 +40,9 @@ function bottleneckCell(row) {
   const show = () => tellBeside(cell, [`${seriesOf(row)}, ${loadWords(row)}`,
     ["limited by", word || "not known"], ["because", evidence], ["run", value("run", row)]]);
   for (const kind of ["pointerenter", "pointerdown", "focus"]) cell.addEventListener(kind, show);
-  for (const kind of ["pointerleave", "blur"]) cell.addEventListener(kind, () => { byId("bottleneck-tip").hidden = true; });
+  const hide = () => { byId("bottleneck-tip").hidden = true; };
+  onLeave(cell, hide);
+  cell.addEventListener("blur", hide);
   cell.style.background = colour;
   cell.style.color = readable(colour);
   return cell;
@@ -57,10 +59,6 @@ function tellBeside(cell, told) {
 function bottleneckLook(word) {
   const known = DATA.palette.bottlenecks;
   return known[Object.hasOwn(known, word) ? word : ""];
-}
-
-function phaseColour(phase) {
-  return Object.hasOwn(DATA.palette.phases, phase) ? DATA.palette.phases[phase] : "#bbbbbb";
 }
 
 function bottleneckKey(rows) {
@@ -89,62 +87,6 @@ function drawRun() {
   byId("times-part").hidden = !DATA.times;
   if (DATA.startup) drawStartup(byId("startup"), startup);
   if (DATA.times) drawTimes(byId("times"), times);
-}
-
-// startup: [{process, role, node, phases: [[phase, start_s, end_s]]}]
-function drawStartup(host, workers) {
-  if (!workers || !workers.length) {
-    host.replaceChildren("no start-up was recorded for this run");
-    byId("startup-note").textContent = "";
-    return;
-  }
-  const width = Math.max(280, host.clientWidth || 640);
-  const left = Math.min(170, width * 0.34);
-  const [bar, gap] = [16, 6];
-  const height = workers.length * (bar + gap) + 44;
-  const ends = workers.flatMap((worker) => worker.phases.map((phase) => phase[2]));
-  const x = scale("linear", ends, left, width - 14, 64);
-  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
-    "aria-label": `start-up of ${workers.length} workers` });
-  for (const tick of x.ticks) {
-    const at = x.at(tick.v);
-    root.append(svg("line", { class: "grid", x1: at, x2: at, y1: 0, y2: height - 40 }),
-      svg("text", { x: at, y: height - 24, "text-anchor": "middle" }, tick.text));
-  }
-  root.append(svg("text", { class: "name", x: (left + width) / 2, y: height - 6, "text-anchor": "middle" },
-    width < NARROW ? "seconds since launch" : "seconds since the workers were launched"));
-  workers.forEach((worker, place) => root.append(...workerBar(worker, place * (bar + gap), bar, left, x)));
-  host.replaceChildren(root);
-  byId("startup-note").replaceChildren(...phaseKey(workers), slowestWords(workers));
-}
-
-function workerBar(worker, top, bar, left, x) {
-  const name = `${worker.process}${worker.node ? ` (${worker.node})` : ""}`;
-  const most = Math.floor(left / 7);
-  const short = name.length > most ? `${name.slice(0, most - 2)}..` : name;
-  const label = svg("text", { x: left - 7, y: top + bar - 3, "text-anchor": "end" }, short,
-    svg("title", {}, name));
-  const parts = worker.phases.map(([phase, start, end]) => svg("rect", {
-    x: near(x.at(start)), y: top, width: Math.max(1, near(x.at(end) - x.at(start))), height: bar,
-    fill: phaseColour(phase), class: "phase",
-  }, svg("title", {}, `${worker.process}, ${phase}: ${figure(end - start, 2)} s (${figure(start, 2)} to ${figure(end, 2)})`)));
-  return [label, ...parts];
-}
-
-function phaseKey(workers) {
-  return distinct(workers.flatMap((worker) => worker.phases.map(([phase]) => phase))).map((phase) => {
-    const patch = el("span", { class: "patch" }, " ");
-    patch.style.background = phaseColour(phase);
-    return el("span", { class: "key" }, patch, ` ${phase.replace("_", " ")} `);
-  });
-}
-
-function slowestWords(workers) {
-  const end = (worker) => Math.max(...worker.phases.map((phase) => phase[2]));
-  const slowest = workers.reduce((a, b) => (end(a) >= end(b) ? a : b));
-  const longest = slowest.phases.reduce((a, b) => (a[2] - a[1] >= b[2] - b[1] ? a : b));
-  return `Slowest: ${slowest.process}${slowest.node ? ` on ${slowest.node}` : ""}, ready after `
-    + `${figure(end(slowest), 1)} s; its longest part: ${longest[0].replace("_", " ")}, ${figure(longest[2] - longest[1], 1)} s.`;
 }
 
 // times: {step_s, panels: [{name, unit, lines: [{role, t, v}]}], points: [{name, from, to}]}

@@ -12,20 +12,21 @@ MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (phase, re.compile(words))
     for phase, words in (
         ("ready", r"Application startup complete|Starting vLLM server on|init engine \(.*took"),
-        ("graphs", r"Captur(?:ing|e) .*(?:CUDA|cuda) ?graphs?|Graph capturing finished"),
+        ("graphs", r"Captur(?:ing|e) .*(?:CUDA|cuda) ?graphs?|[Gg]raph capturing finished"),
         (
             "kv",
             r"KV cache size: |Available KV cache memory|for KV cache on node|Registering KV_Caches",
         ),
         (
             "compile",
-            r"torch\.compile t(?:akes|ook)|Dynamo bytecode transform|Compiling a graph"
-            r"|Cache the graph|Directly load (?:the )?(?:compiled|AOT)",
+            r"Starting torch\.compile|torch\.compile (?:takes|took|and)|Dynamo bytecode transform"
+            r"|Compiling a graph|Cache the graph|Directly load (?:the )?(?:compiled|AOT)",
         ),
         (
             "weights",
-            r"Starting to load model|checkpoint shards:|Loading weights took"
-            r"|Model loading took|Initializing model took",
+            r"Starting to load model|Loading model from scratch|(?:checkpoint|loading) shards:"
+            r"|Loading safetensors using|Loading weights took|Model loading took"
+            r"|Initializing model took",
         ),
         ("engine", r"Initializing a V1 LLM engine|data parallel engine\(s\) in headless mode"),
         ("config", r"non-default args|Resolved architecture|Using max model len"),
