@@ -87,11 +87,12 @@ def make(options: argparse.Namespace) -> None:
         }
     )
     name = options.tokenizer
+    cache = PromptCache(options.cache or options.out.parent / "prompt-cache")
     maker = Maker(
-        cache=PromptCache(options.cache or options.out.parent / "prompt-cache"),
+        cache=cache,
         form="text" if name else "ids",
         context="messages" if name and options.source == "multi_turn" else options.context,
-        tokenizer=ModelTokenizer(name, options.trust_remote_code) if name else None,
+        tokenizer=ModelTokenizer(name, options.trust_remote_code, cache) if name else None,
         vocab_size=options.vocab_size,
         verify=options.verify,
     )

@@ -29,9 +29,10 @@ def read_order(run_dir: Path) -> list[Ordered]:
     path = run_dir / "run.json"
     try:
         order = json.loads(path.read_text(encoding="utf-8"))["plan"]["prompts"]["order"]
+        cache = PromptCache(Path(order["cache"]))
         shared: Mapping[str, Any] = {
-            "cache": PromptCache(Path(order["cache"])),
-            "tokenizer": ModelTokenizer(order["tokenizer"], order["trust_remote_code"]),
+            "cache": cache,
+            "tokenizer": ModelTokenizer(order["tokenizer"], order["trust_remote_code"], cache),
             "vocab_size": order["vocab_size"],
         }
         makers: dict[tuple[str, ...], Maker] = {}

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.metadata
 import json
+import logging
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from jobs.prompts.cache import PromptCache
 from jobs.prompts.errors import PromptError
+from jobs.prompts.exported import ExportedTokenizer, load_export
+from jobs.prompts.full_tokenizer import TransformersTokenizer
+
+EXPORT_VERSION = 1
+EXPORT_TIMEOUT_S = 900.0
 
 FILES = ("*.json", "*.model", "*.tiktoken", "*.txt", "*.jinja", "*.py")
 """Files of a tokenizer's folder that decide what it does; weights' indexes are left out."""
 NOT_TOKENIZER = ("config.json", "generation_config.json", "model.safetensors.index.json")
+
+
+log = logging.getLogger("prompts")
+
+
+class ExportError(RuntimeError):
+    """A tokenizer that could not be exported; the text is the reason."""
 
 
 class TextTokenizer(Protocol):
@@ -47,84 +62,75 @@ class TokenizerSource(Protocol):
 
 
 class ModelTokenizer:
-    """The tokenizer of a model's folder, or of a name that transformers knows."""
+    """The tokenizer of a model's folder, or of a name that transformers knows.
 
-    def __init__(self, name: str, trust_remote_code: bool = False) -> None:
+    With a cache it is loaded through transformers once, by a process that leaves an export there.
+    """
+
+    def __init__(
+        self, name: str, trust_remote_code: bool = False, cache: PromptCache | None = None
+    ) -> None:
         self.name = name
         self.trust_remote_code = trust_remote_code
-        self._loaded: TransformersTokenizer | None = None
+        self.cache = cache
+        self._loaded: TextTokenizer | None = None
+        self._full: TransformersTokenizer | None = None
 
     def identity(self) -> str:
         """Hash of its files (of its serialized self, where it is no folder) and of the libraries'
         versions: another version may split otherwise."""
         folder = Path(self.name)
-        found = folder_hash(folder) if folder.is_dir() else self.load().content_hash()
-        return f"{found} ({library_versions()})"
+        if not folder.is_dir():
+            return f"{self._by_transformers().content_hash()} ({library_versions()})"
+        return f"{folder_hash(folder)} ({model_type(folder)}{library_versions()})"
 
-    def load(self) -> TransformersTokenizer:
+    def load(self) -> TextTokenizer:
         """The tokenizer; PromptError where it cannot be loaded."""
         if self._loaded is None:
-            self._loaded = TransformersTokenizer(self.name, self.trust_remote_code)
+            self._loaded = self._exported() or self._by_transformers()
         return self._loaded
 
+    def _by_transformers(self) -> TransformersTokenizer:
+        if self._full is None:
+            self._full = TransformersTokenizer(self.name, self.trust_remote_code)
+        return self._full
 
-class TransformersTokenizer:
-    """A tokenizer of transformers' AutoTokenizer, which is what vLLM loads."""
-
-    def __init__(self, name: str, trust_remote_code: bool = False) -> None:
-        self.name = name
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    def _exported(self) -> ExportedTokenizer | None:
+        if self.cache is None or not Path(self.name).is_dir():
+            return None
+        told = f"{EXPORT_VERSION} {self.trust_remote_code} {self.identity()}"
+        key = "tokenizer-" + hashlib.sha256(told.encode()).hexdigest()[:32]
         try:
-            load = importlib.import_module("transformers").AutoTokenizer.from_pretrained
-            self._tokenizer: Any = load(name, trust_remote_code=trust_remote_code)
-        except (OSError, ValueError, ImportError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise PromptError(f"tokenizer {name} cannot be loaded: {reason}") from error
+            self.cache.get(key, load_export, self._export)
+        except ExportError as error:
+            log.info("tokenizer %s: %s", self.name, error)
+            return None
+        export = load_export(self.cache.path(key))
+        if export.reason:
+            log.info("tokenizer %s is loaded through transformers: %s", self.name, export.reason)
+            return None
+        return ExportedTokenizer(self.name, export)
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids with the special tokens a server adds to a completion prompt."""
-        return self._ids(texts, True)
-
-    def encode_plain(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids without special tokens."""
-        return self._ids(texts, False)
-
-    def _ids(self, texts: Sequence[str], special: bool) -> list[list[int]]:
-        if not texts:
-            return []
-        made = self._tokenizer(
-            list(texts),
-            add_special_tokens=special,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,
-        )
-        ids: list[list[int]] = made["input_ids"]
-        return ids
-
-    def tokens(self) -> list[tuple[int, str]]:
-        """Every ordinary token: its id and its own spelling."""
-        special = set(self._tokenizer.all_special_ids)
-        ids = [i for i in range(len(self._tokenizer)) if i not in special]
-        spelled = map(_spelling, self._tokenizer.convert_ids_to_tokens(ids))
-        return list(zip(ids, spelled, strict=True))
-
-    def render(self, content: str) -> str:
-        """One user message in the chat template, generation prompt added; PromptError: none."""
-        message = [{"role": "user", "content": content}]
-        render = self._tokenizer.apply_chat_template
+    def _export(self, path: Path) -> None:
+        options = ["--trust-remote-code"] if self.trust_remote_code else []
+        command = [sys.executable, "-m", "jobs.prompts.exporting", *options, self.name, str(path)]
+        root = str(Path(__file__).parent.parent.parent)
+        searched = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         try:
-            text: str = render(message, tokenize=False, add_generation_prompt=True)
-        except (ValueError, TypeError, ImportError) as error:
-            raise PromptError(f"tokenizer {self.name}: no chat template ({error})") from error
-        return text
-
-    def content_hash(self) -> str:
-        """SHA-256 of its serialized self and its chat template."""
-        backend = getattr(self._tokenizer, "backend_tokenizer", None)
-        told = backend.to_str() if backend else json.dumps(sorted(self.tokens()))
-        template = json.dumps(getattr(self._tokenizer, "chat_template", None))
-        return hashlib.sha256((told + template).encode()).hexdigest()
+            done = subprocess.run(
+                command,
+                env={**os.environ, "PYTHONPATH": searched},
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=EXPORT_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ExportError(f"not exported within {EXPORT_TIMEOUT_S:.0f} s") from error
+        if done.returncode:
+            reason = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+            raise ExportError(f"not exported: {reason}")
 
 
 def folder_hash(folder: Path) -> str:
@@ -152,6 +158,10 @@ def library_versions() -> str:
     return ", ".join(told)
 
 
-def _spelling(token: Any) -> str:
-    """A token as text; some tokenizers spell theirs in bytes."""
-    return token.decode("utf-8", "replace") if isinstance(token, bytes) else str(token or "")
+def model_type(folder: Path) -> str:
+    """What its config.json calls the model, which decides the class that transformers takes."""
+    try:
+        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return f"{told['model_type']}, "
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
