@@ -10,22 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def launcher(cwd: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """`python -m launcher` in an empty folder."""
-    kept = {key: value for key, value in os.environ.items() if key != "GSM8K_DIR"}
-    return subprocess.run(
-        [sys.executable, "-m", "launcher", *words],
-        cwd=cwd,
-        env={**kept, "PYTHONPATH": str(ROOT), **env},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
+from tests.launching import ROOT, launcher, program
 
 BAD = {
     "misspelt key": (["cluster.gpus_per_nodee=3"], "nearest valid keys: cluster.gpus_per_node"),
@@ -102,6 +87,11 @@ def test_bad_input_is_one_message_exit_2_and_leaves_nothing(case: str, tmp_path:
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_program_says_and_ends_as_its_main_function_does(tmp_path: Path) -> None:
+    for words in (["cluster.time=9", "dry_run=true"], ["dry_run=json"]):
+        assert program(tmp_path, *words) == launcher(tmp_path, *words)
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.launching import ROOT
 from tests.patience import wait_until
-from tests.test_cli import ROOT
 
 WORDS = ("cluster=local", "engine=rehearsal", "topology=dp1_prefill1x1", "workload=smoke")
 

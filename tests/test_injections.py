@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.injections import INJECTIONS, run
+from tests.injections import INJECTIONS
+from tests.launching import launcher
 
 
 @pytest.mark.parametrize("name", INJECTIONS)
-def test_an_injected_mistake_is_told_before_anything_is_submitted(name: str) -> None:
+def test_an_injected_mistake_is_told_before_anything_is_submitted(
+    name: str, tmp_path: Path
+) -> None:
     injection = INJECTIONS[name]
-    said = run(injection.words)
-    assert said.code == 2, said.stderr
+    said = launcher(tmp_path, *injection.words)
+    assert said.returncode == 2, said.stderr
     assert said.stdout == ""
     assert "Traceback" not in said.stderr
     for words in injection.told:
         assert words in said.stderr, said.stderr
 
 
-def test_one_mistake_is_one_problem() -> None:
+def test_one_mistake_is_one_problem(tmp_path: Path) -> None:
     for name in ("misspelt config key", "no ISL", "missing model path", "unequal block size"):
-        assert run(INJECTIONS[name].words).stderr.startswith("error: 1 problem found"), name
+        said = launcher(tmp_path, *INJECTIONS[name].words)
+        assert said.stderr.startswith("error: 1 problem found"), name

@@ -22,7 +22,7 @@ from launcher.options.values import refusal
 from launcher.schema import LaunchConfig
 from launcher.validate import find
 from tests.compose import config_of
-from tests.test_cli import launcher
+from tests.launching import launcher
 
 RELEASES = vllm_table("0.33.0").releases
 KV = "flags.all.kv-transfer-config"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_cli import launcher
+from tests.launching import launcher
 
 RUN = ("engine=rehearsal", "cluster=slurm_ci", "accuracy=none", "workload=smoke")
 
