@@ -29,13 +29,16 @@ HEAD = (
     "lost",
     "cut",
 )
+PROTOCOL = ("endpoint", "extraction", "num_shots", "max_tokens", "temperature", "stop")
+"""What makes two scores of one data set comparable, besides the questions."""
 EPILOG = """
 strict: the number after "####" or "answer is", sign and decimals kept; accuracy: vLLM's own
 extraction, the last run of digits. lost: never answered, not scored.
 
 exit status:
-  0  every run that was asked passed
-  1  a gate failed, questions were lost, a collapse, below the baseline; or no run was asked
+  0  of every run that was asked: the gate passed, or none applies (it says so)
+  1  a gate failed or is not decided, questions were lost, a collapse, below the baseline; or no
+     run was asked
   2  the request cannot be answered
 """
 
@@ -76,14 +79,14 @@ def standing(run: Run, baseline: Run | None) -> Standing:
         for row in rows
     ]
     state = gate(run.accuracy_plan, summary)
-    good = state is not Gate.FAILED and not summary.transport_failures
+    good = state in (Gate.PASSED, Gate.ABSENT) and not summary.transport_failures
     lines += _means(summary)
     lines.append(f"  gate: {_gate(run, state)}")
     if fallen := collapse(summary):
         lines.append(f"  {fallen}")
         good = False
     if baseline is not None and baseline.accuracy is not None:
-        words, below = _against(summary, baseline.accuracy)
+        words, below = _against(run, baseline)
         lines.append(f"  against {baseline.run_id}: {words}")
         good = good and not below
     return Standing(tuple(lines), good)
@@ -135,10 +138,24 @@ def _gate(run: Run, state: Gate) -> str:
     return words
 
 
-def _against(summary: AccuracySummary, base: AccuracySummary) -> tuple[str, bool]:
+def _asked_otherwise(run: Run, baseline: Run) -> str:
+    """How the questions of two runs were put differently; empty where they were not."""
+    sides = (run.repeats[0], baseline.repeats[0])
+    told = [{key: side.protocol.get(key) for key in PROTOCOL} for side in sides]
+    told = [one | {"questions": side.questions} for one, side in zip(told, sides, strict=True)]
+    return ", ".join(f"{key} {told[0][key]}, there {told[1][key]}"
+                     for key in told[0] if told[0][key] != told[1][key])  # fmt: skip
+
+
+def _against(run: Run, baseline: Run) -> tuple[str, bool]:
     """The difference to a baseline with its interval, and whether it is shown to be below."""
+    summary, base = run.accuracy, baseline.accuracy
+    assert summary is not None
+    assert base is not None
     if summary.dataset != base.dataset:
         return f"asked {base.dataset}, not {summary.dataset}: not compared", False
+    if otherwise := _asked_otherwise(run, baseline):
+        return f"asked otherwise ({otherwise}): not compared", False
     sides = [(side.mean, side.low, side.high) for side in (base, summary)]
     known = [(m, lo, hi) for m, lo, hi in sides if None not in (m, lo, hi)]
     if len(known) < 2 or summary.mean is None or base.mean is None:

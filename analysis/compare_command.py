@@ -52,6 +52,13 @@ def main(argv: Sequence[str]) -> int:
     if not found.pairs and not found.regressions:
         warn("error: no point is on both sides: nothing was compared")
         return 1
+    speeds = [each for each in found.differences if each.metric != "accuracy"]
+    judged = any(each.verdict != NO_STATEMENT for each in speeds)
+    if options.fail_on == "regression" and not judged:
+        warn(
+            "warning: no difference of speed could be judged, so that of it this exit status says"
+            " nothing: repeat the points (workload.repeats), or state what counts with --tolerance"
+        )
     return int(options.fail_on == "regression" and bool(found.regressions))
 
 
@@ -115,7 +122,8 @@ def _conclusion(found: Comparison) -> list[str]:
     if silent:
         lines.append(
             f"{silent} of {len(found.differences)} differences without a statement: repeat the runs"
-            " (two or more a side), or state what counts as a change with --tolerance PERCENT"
+            " (two or more a side) or their points (workload.repeats), or state what counts as a"
+            " change with --tolerance PERCENT"
         )
     lines.append(f"{found.pairs} points on both sides, {len(found.regressions)} regressions")
     return lines

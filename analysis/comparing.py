@@ -34,6 +34,8 @@ COMPARED = (
 SIGNIFICANT = 0.05
 REGRESSION, IMPROVEMENT = "REGRESSION", "improvement"
 NO_CHANGE, NO_STATEMENT = "no change shown", "no statement"
+BROKEN_OFF = frozenset({"failed", "cancelled", "timed_out"})
+"""Outcomes of a run in whose end points are missing that it was to measure."""
 WITHIN = "repeats within a run: how far runs lie apart is not in it"
 
 Point = tuple[Any, ...]
@@ -88,6 +90,8 @@ def compare(
     counted_a, counted_b = (_counted(frame, name, found) for frame, name in ((a, "A"), (b, "B")))
     points_a, points_b = _points(counted_a, keys), _points(counted_b, keys)
     lost = _points(b.drop(counted_b.index), keys)
+    broken_off = sorted(set(b["outcome"].dropna()) & BROKEN_OFF)
+    found.notes += _models(counted_a, counted_b)
     for point, rows in points_a.items():
         words = _words(point, keys)
         if point in points_b:
@@ -97,6 +101,8 @@ def compare(
             found.differences += _differences(words, *pair, [find(name) for name in known])
         elif point in lost:
             found.differences.append(_became_invalid(words, lost[point], len(rows)))
+        elif broken_off:
+            found.differences.append(_missing(words, broken_off, len(rows)))
         else:
             found.notes.append(f"only in A: {words}")
     found.notes += [
@@ -237,6 +243,21 @@ def _became_invalid(words: str, rows: pd.DataFrame, n_a: int) -> Difference:
         point=words, metric="verdict", unit="", n_a=n_a, n_b=0, a=math.nan, b=math.nan, change=None,
         verdict=REGRESSION, why=f"{rows['verdict'].iloc[0]} in B: {reasons[:300]}",
     )  # fmt: skip
+
+
+def _missing(words: str, outcomes: Sequence[str], n_a: int) -> Difference:
+    """A point that a run of B did not come to any more."""
+    return Difference(
+        point=words, metric="point", unit="", n_a=n_a, n_b=0, a=math.nan, b=math.nan, change=None,
+        verdict=REGRESSION, why=f"not measured in B, of which a run {' or '.join(outcomes)}",
+    )  # fmt: skip
+
+
+def _models(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[str]:
+    """A word where the sides do not serve the same model."""
+    sides = [", ".join(sorted(set(side["served_model"].dropna()))) for side in (a, b)]
+    if all(sides) and sides[0] != sides[1]:
+        yield f"DIFFERENT MODELS, {sides[0]} in A and {sides[1]} in B: differences are theirs too"
 
 
 def _accuracies(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[Difference]:

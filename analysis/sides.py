@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,11 @@ IN_TABLES = (
     "segment", "range_definition", "range_ratio", "seed", "num_prompts",
 )  # fmt: skip
 LONGEST = 120
+CONFIG = "config "
+OF_THE_POINTS = ("seed", "num_prompts")
+"""What follows from the list of points where the configuration itself is told."""
+HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28,}\b")
+"""Of a hash the beginning tells that it differs."""
 
 
 @dataclass(kw_only=True)
@@ -74,13 +80,16 @@ def saved(path: Path) -> pd.DataFrame:
 
 def differing(a: Side, b: Side) -> list[tuple[str, str, str]]:
     """Settings that are not the same on both sides: name, values of a, values of b."""
-    names = sorted({*a.settings, *b.settings})
+    names = sorted({*a.settings, *b.settings}, key=lambda name: (name.startswith(CONFIG), name))
+    if all(f"{CONFIG}workload.seed" in side.settings for side in (a, b)):
+        names = [name for name in names if name not in OF_THE_POINTS]
     pairs = [(name, a.settings.get(name, set()), b.settings.get(name, set())) for name in names]
     return [(name, _text(left), _text(right)) for name, left, right in pairs if left != right]
 
 
 def _text(values: set[str]) -> str:
-    return shorten(", ".join(sorted(values)), LONGEST) if values else "(not told)"
+    told = ", ".join(HASH.sub(r"\1..", value) for value in sorted(values))
+    return shorten(told, LONGEST) if values else "(not told)"
 
 
 def _of_table(frame: pd.DataFrame) -> dict[str, set[str]]:
@@ -95,7 +104,8 @@ def _of_run(run: Run) -> list[tuple[str, str]]:
         config = read_object(RunDir(run.path).run_json).get("config")
     except BrokenFileError:
         config = None
-    return pairs + [(f"config {name}", printable(text)) for name, text in _flat(config, "")]
+    told = [(f"{CONFIG}{name}", printable(text)) for name, text in _flat(config, "")]
+    return pairs + [pair for pair in told if pair[0] != f"{CONFIG}cluster.results_dir"]
 
 
 def _flat(value: Any, name: str) -> list[tuple[str, str]]:

@@ -95,3 +95,19 @@ def test_known_limits_of_both_extractions(
 ) -> None:
     assert last_number(answer) == loose
     assert (None if (found := strict_number(answer)) is None else str(found)) == strict
+
+
+def test_a_gate_that_is_not_decided_is_no_success(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["accuracy", str(asked(tmp_path / "r", 1161, 1150))]) == 1
+    assert "0.85: not decided" in capsys.readouterr().out
+
+
+def test_a_baseline_that_was_asked_otherwise_is_not_compared(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    for name, shots in (("a", 5), ("b", 0)):
+        answers = [repeat(n, name, protocol={"num_shots": shots}) for n in range(5)]
+        write_run(tmp_path / name, run_json(name), repeats=answers)
+    words = ["accuracy", str(tmp_path / "a"), "--baseline", str(tmp_path / "b")]
+    assert main(words) == 0
+    assert "asked otherwise (num_shots 5, there 0): not compared" in capsys.readouterr().out

@@ -92,8 +92,8 @@ def test_what_differs_in_the_settings_comes_first(tmp_path: Path, capsys: Captur
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == [
         "settings that differ:",
-        "  config flags.all.block-size: 64  ->  128",
         "  engine: vllm 0.33.0  ->  vllm 0.34.0",
+        "  config flags.all.block-size: 64  ->  128",
     ]
 
 
@@ -193,3 +193,36 @@ def test_welch_and_holm_by_hand() -> None:
         pytest.approx(0.06),
         pytest.approx(0.06),
     ]
+
+
+def test_a_point_that_a_failed_run_did_not_come_to_is_a_regression(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    both = [point("a"), point("a", index=1, concurrency=128)]
+    write_run(tmp_path / "a", run_json("a"), both, end=outcome("a"))
+    for status, verdict in (("failed", "REGRESSION"), ("completed", None)):
+        b = write_run(tmp_path / status, run_json("b"), [point("b")], end=outcome("b", status))
+        code, found = told(capsys, str(tmp_path / "a"), str(b), "--fail-on", "regression")
+        assert verdicts(found, "point") == ([verdict] if verdict else [])
+        assert code == int(verdict is not None)
+    assert any(note.startswith("only in A") for note in found["notes"])
+
+
+def test_an_exit_status_that_can_say_nothing_says_so(tmp_path: Path, capsys: Capture) -> None:
+    a, b = side(tmp_path / "a", STEADY[:1]), side(tmp_path / "b", SLOW[:1])
+    assert main(["compare", str(a), str(b), "--fail-on", "regression"]) == 0
+    assert "of it this exit status says nothing" in capsys.readouterr().err
+    assert main(["compare", str(a), str(b), "--fail-on", "regression", "--tolerance", "50"]) == 0
+    assert "says nothing" not in capsys.readouterr().err
+
+
+def test_different_models_are_told_and_what_follows_from_the_points_is_no_setting(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    for name, seed in (("a", 0), ("b", 1)):
+        config = {"workload": {"seed": 0}, "cluster": {"results_dir": f"/home/{name}"}}
+        described = run_json(name, plan=plan(served_model=f"m-{name}"), config=config)
+        write_run(tmp_path / name, described, [point(name, seed=seed)])
+    _, found = told(capsys, str(tmp_path / "a"), str(tmp_path / "b"))
+    assert any(note.startswith("DIFFERENT MODELS, m-a in A and m-b") for note in found["notes"])
+    assert [name for name, _, _ in found["settings"]] == ["served_model"]
