@@ -6,6 +6,7 @@ were not measured are missing already.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import pandas as pd
@@ -24,7 +25,7 @@ from analysis.run import Run
 from analysis.safetext import printable
 from analysis.stations import stations_of
 from analysis.verdict import Judge
-from jobs.records import BenchPoint, Latency
+from jobs.records import BenchPoint
 
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
 STATISTICS = ("mean", "median", "p90", "p99")
@@ -45,6 +46,20 @@ ACCURACY = {
     "_cut_rate": "cut_rate", "_transport_failures": "transport_failures", "_strict": "strict",
 }  # fmt: skip
 
+# Fact by the place in a point's record where it stands as it is.
+RECORDED = {
+    **{name: f"server.{name}" for name in COUNTERS},
+    **{name: f"window.{name}" for name in WINDOW},
+    **{name: f"load.{name}" for name in LOAD},
+    **{name: name for name in ("request_rate", "burstiness", "goodput_share", "range_ratio",
+                               "seed", "num_prompts", "completed", "failed", "duration_s")},
+    "input_tokens": "total_input_tokens", "output_tokens": "total_output_tokens",
+    "ttft_first_wave_mean_ms": "window.first_wave_ttft_ms",
+    "ttft_later_mean_ms": "window.later_ttft_ms",
+    **{label: f"{name}_ms.{statistic}" for name, statistic, label in LATENCY_FACTS},
+}  # fmt: skip
+_recorded = operator.attrgetter(*RECORDED.values())
+
 Row = dict[str, Any]
 
 
@@ -53,10 +68,7 @@ def tidy(loaded: Loaded) -> pd.DataFrame:
     rows: list[Row] = []
     for run in loaded.runs:
         shared, judged = _run_facts(run) | _accuracy_facts(run), Judge(run)
-        rows += [
-            shared | _point_facts(run, point) | _latencies(run, point) | _judged(judged, point)
-            for point in run.points
-        ]
+        rows += [_row(shared, judged, point) for point in run.points]
     if loaded.rows:
         shown = [{name: _plain(value) for name, value in row.items()} for row in loaded.rows]
         return pd.DataFrame([*rows, *shown], dtype=object)
@@ -65,6 +77,15 @@ def tidy(loaded: Loaded) -> pd.DataFrame:
     # All rows have the same keys in the same order: columns are read straight off.
     columns = zip(*(row.values() for row in rows), strict=True)
     return pd.DataFrame(dict(zip(rows[0], columns, strict=True)), dtype=object)
+
+
+def _row(shared: Row, judged: Judge, point: BenchPoint) -> Row:
+    row = dict(shared)
+    row.update(zip(RECORDED, _recorded(point), strict=True))
+    row.update(_point_facts(judged.run, point))
+    row.update(_missing(judged.run, point))
+    row.update(_judged(judged, point))
+    return row
 
 
 def _plain(value: Any) -> Any:
@@ -100,21 +121,12 @@ def _accuracy_facts(run: Run) -> Row:
 def _point_facts(run: Run, point: BenchPoint) -> Row:
     own = run.workloads.get(point.index)
     known = run.foreign is None or point.input_range != [0, 0]
-    server, window, load = point.server, point.window, point.load
-    facts = {name: getattr(server, name) for name in COUNTERS}
-    facts |= {name: getattr(window, name) for name in WINDOW}
-    facts |= {name: getattr(load, name) for name in LOAD}
-    if point.request_rate is None and point.source != "trace":
-        facts |= dict.fromkeys(OPEN_LOOP)
-    return facts | {
+    return {
         "workload": printable(own) if own else _shown(run.labels.get("workload")),
         "point": printable(point.name),
         "client": printable(point.client),
         "concurrency": point.concurrency or None,
-        "request_rate": point.request_rate,
-        "burstiness": point.burstiness,
         "repeat": point.repeat + 1,
-        "goodput_share": point.goodput_share,
         "good_requests": None
         if point.goodput_share is None
         else point.goodput_share * point.num_prompts,
@@ -122,39 +134,36 @@ def _point_facts(run: Run, point: BenchPoint) -> Row:
         "isl": point.isl or None,
         "osl": point.osl or None,
         "range_definition": _shown(point.range_definition or None),
-        "range_ratio": point.range_ratio if known else None,
         "input_range": f"{point.input_range[0]}..{point.input_range[1]}" if known else None,
         "output_range": f"{point.output_range[0]}..{point.output_range[1]}" if known else None,
-        "seed": point.seed if run.foreign is None else None,
         "started_at": printable(point.started_at),
-        "num_prompts": point.num_prompts,
-        "completed": point.completed,
-        "failed": point.failed,
         "success_rate": point.completed / point.num_prompts if point.num_prompts else None,
-        "duration_s": point.duration_s,
-        "input_tokens": point.total_input_tokens,
-        "output_tokens": point.total_output_tokens,
         "mean_input_tokens": mean_length(point.total_input_tokens, point.completed),
         "mean_output_tokens": mean_length(point.total_output_tokens, point.completed),
         "external_kv_share": external_share(point),
         "cached_share": cached_share(point),
         "mean_in_flight": in_flight(point),
-        "ttft_first_wave_mean_ms": window.first_wave_ttft_ms,
-        "ttft_later_mean_ms": window.later_ttft_ms,
     }
 
 
-def _latencies(run: Run, point: BenchPoint) -> Row:
-    """E2E stands even where the first token was not seen; ITL only where chunks are tokens."""
-    measured = latency_is_measured(point)
-    empty = Latency()
-    kept = {
-        "ttft": point.ttft_ms if measured else empty,
-        "tpot": point.tpot_ms if measured else empty,
-        "itl": point.itl_ms if measured and run.stream_interval == 1 else empty,
-        "e2el": point.e2el_ms,
-    }
-    return {label: getattr(kept[name], statistic) for name, statistic, label in LATENCY_FACTS}
+def _missing(run: Run, point: BenchPoint) -> Row:
+    """Facts that stand in the record and yet were not measured, or mean nothing there.
+
+    E2E stands even where the first token was not seen; ITL only where chunks are tokens.
+    """
+    unmeasured = () if latency_is_measured(point) else ("ttft", "tpot", "itl")
+    if run.stream_interval > 1:
+        unmeasured = (*unmeasured, "itl")
+    none: Row = {}
+    if point.request_rate is None and point.source != "trace":
+        none |= dict.fromkeys(OPEN_LOOP)
+    if unmeasured:
+        none |= {label: None for name, _, label in LATENCY_FACTS if name in unmeasured}
+    if run.foreign is not None:
+        none["seed"] = None
+        if point.input_range == [0, 0]:
+            none["range_ratio"] = None
+    return none
 
 
 def _judged(judged: Judge, point: BenchPoint) -> Row:

@@ -45,8 +45,11 @@ def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """Lower and upper end for the mean of `values`; None for fewer than two."""
     if len(values) < 2:
         return None
-    half = t_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-    return statistics.fmean(values) - half, statistics.fmean(values) + half
+    mean, freedom = statistics.fmean(values), len(values) - 1
+    # statistics.stdev reckons in fractions: as long as reading the file of the values.
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / freedom)
+    half = t_quantile(freedom) * spread / math.sqrt(len(values))
+    return mean - half, mean + half
 
 
 def t_quantile(freedom: int) -> float:

@@ -18,7 +18,7 @@ from analysis.errors import AnalysisError, BrokenFileError
 from analysis.foreign import read_foreign
 from analysis.foreign_rows import Row
 from analysis.nodes import node_doubts
-from analysis.run import Run, parse_run
+from analysis.run import Run, RunJson, parse_run
 from analysis.safetext import printable
 from jobs.record_checks import check_point, check_repeat
 from jobs.record_files import read_object, read_record
@@ -81,7 +81,7 @@ def _load(paths: Sequence[Path]) -> Loaded:
     folders = [path for path in paths if path not in files]
     for folder in each_once(folders, loaded):
         try:
-            run = parse_run(folder, read_object(RunDir(folder).run_json))
+            run = parse_run(folder, read_object(RunDir(folder).run_json, RunJson))
         except BrokenFileError as error:
             loaded.lose(error)
             continue
@@ -148,7 +148,16 @@ def share_accuracy(runs: Sequence[Run]) -> None:
 def each_once(paths: Sequence[Path], loaded: Loaded) -> list[Path]:
     """Every run directory in `paths`, the first way it was named (links count as their target)."""
     folders = [folder for path in paths for folder in find_runs(path, loaded)]
-    return list({folder.resolve(): folder for folder in reversed(folders)}.values())[::-1]
+    return list({_identity(folder): folder for folder in reversed(folders)}.values())[::-1]
+
+
+def _identity(folder: Path) -> object:
+    """What is the same for two ways to name one folder."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return folder
+    return status.st_dev, status.st_ino
 
 
 def find_runs(path: Path, loaded: Loaded) -> list[Path]:
@@ -187,60 +196,68 @@ def _walk(folder: Path, depth: int, loaded: Loaded) -> Iterator[Path]:
 def _fill(run: Run, loaded: Loaded) -> None:
     """Points, repeats and outcome read into `run`."""
     store = RunDir(run.path)
-    _add_sweep_facts(run, store, loaded)
+    try:
+        held = _names(run.path)
+    except OSError as error:
+        loaded.lose(BrokenFileError(f"{run.path}: cannot be listed: {error.strerror}"))
+        return
+    readers: tuple[tuple[Path, Callable[[Run, Path], None]], ...] = (
+        (store.content, _add_deployment),
+        (store.reused, _add_origin),
+        (store.outcome, _add_outcome),
+        (store.preflight_record, _add_node_doubts),
+        (store.canary, _add_canary),
+    )
+    for file, add in readers:
+        if file.name in held:
+            try:
+                add(run, file)
+            except BrokenFileError as error:
+                loaded.lose(error)
     _read_folder(store.points, POINT_NAME, partial(_add_point, run), loaded)
     _read_folder(store.accuracy, REPEAT_NAME, partial(_add_repeat, run), loaded)
-    if store.outcome.exists():
-        try:
-            _add_outcome(run, store.outcome)
-        except BrokenFileError as error:
-            loaded.lose(error)
-    if store.preflight_record.exists():
-        try:
-            run.node_doubts = node_doubts(store.preflight_record)
-        except BrokenFileError as error:
-            loaded.lose(error)
-    if store.canary.exists():
-        try:
-            run.canary = _canary(store.canary)
-        except BrokenFileError as error:
-            loaded.lose(error)
     run.points.sort(key=lambda point: point.index)
     run.repeats.sort(key=lambda repeat: repeat.repeat)
 
 
-def _add_sweep_facts(run: Run, store: RunDir, loaded: Loaded) -> None:
-    """The deployment's hash, and of a copied run its origin; only its taken points are planned."""
-    try:
-        if store.content.exists():
-            sha = read_object(store.content).get("deployment")
-            run.deployment = sha if isinstance(sha, str) else None
-        if store.reused.exists():
-            told = read_object(store.reused)
-            indices = told.get("points")
-            run.origin = str(told.get("origin"))
-            taken = set(indices) if isinstance(indices, list) else set()
-            run.planned = {pair for pair in run.planned if pair[0] in taken}
-    except BrokenFileError as error:
-        loaded.lose(error)
+def _add_deployment(run: Run, file: Path) -> None:
+    """The deployment's hash."""
+    sha = read_object(file).get("deployment")
+    run.deployment = sha if isinstance(sha, str) else None
+
+
+def _add_origin(run: Run, file: Path) -> None:
+    """Of a copied run its origin; only the points that were taken are planned."""
+    told = read_object(file)
+    indices = told.get("points")
+    run.origin = str(told.get("origin"))
+    taken = set(indices) if isinstance(indices, list) else set()
+    run.planned = {pair for pair in run.planned if pair[0] in taken}
+
+
+def _names(folder: Path) -> set[str]:
+    with os.scandir(folder) as found:
+        return {each.name for each in found}
 
 
 def _read_folder(folder: Path, pattern: re.Pattern[str], add: Add, loaded: Loaded) -> None:
     """Every record of a folder, told by its name; other JSON files cost a warning."""
     try:
-        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        names = sorted(_names(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
     except OSError as error:
         loaded.lose(BrokenFileError(f"{folder}: cannot be read: {error.strerror}"))
         return
-    for file in files:
-        match = pattern.fullmatch(file.name)
+    for name in names:
+        match = pattern.fullmatch(name)
         if match:
             try:
-                add(file, tuple(int(number) for number in match.groups()))
+                add(folder / name, tuple(int(number) for number in match.groups()))
             except BrokenFileError as error:
                 loaded.lose(error)
-        elif file.suffix == ".json" and not file.name.startswith("."):
-            loaded.warnings.append(f"{file}: not one of the run's records, ignored")
+        elif name.endswith(".json") and not name.startswith("."):
+            loaded.warnings.append(f"{folder / name}: not one of the run's records, ignored")
 
 
 def _add_point(run: Run, file: Path, numbers: tuple[int, ...]) -> None:
@@ -271,11 +288,15 @@ def _add_outcome(run: Run, file: Path) -> None:
     run.outcome = outcome
 
 
-def _canary(file: Path) -> str:
+def _add_canary(run: Run, file: Path) -> None:
     verdict = read_object(file).get("verdict")
     if verdict not in CANARY_VERDICTS:
         raise BrokenFileError(f"{file}: verdict {verdict!r:.80} is none of {CANARY_VERDICTS}")
-    return str(verdict)
+    run.canary = str(verdict)
+
+
+def _add_node_doubts(run: Run, file: Path) -> None:
+    run.node_doubts = node_doubts(file)
 
 
 def _check_owner(run: Run, run_id: str, file: Path) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from analysis.accuracy import AccuracyPlan, AccuracySummary, summarize
 from analysis.errors import BrokenFileError
@@ -15,6 +14,49 @@ from jobs.records import AccuracyRepeat, BenchPoint, Outcome
 
 STREAMING_ROLES = ("decode", "aggregated")
 STREAM_INTERVAL = "--stream-interval"
+
+
+class WorkerJson(TypedDict, total=False):
+    """Of a worker's step, what the analysis looks at."""
+
+    role: Any
+    argv: Any
+
+
+class PointJson(TypedDict, total=False):
+    """Of a planned point, what the analysis looks at."""
+
+    index: Any
+    concurrency: Any
+    workload: Any
+    sending: Any
+    prompts: Any
+
+
+class PlanJson(TypedDict, total=False):
+    """Of the plan, what the analysis looks at."""
+
+    serving_gpus: Any
+    allocated_gpus: Any
+    role_gpus: Any
+    served_model: Any
+    uses_nixl: Any
+    segment: Any
+    segment_asked: Any
+    accuracy: Any
+    workers: list[WorkerJson]
+    points: list[PointJson]
+
+
+class RunJson(TypedDict, total=False):
+    """Of run.json, what the analysis looks at: a twentieth of what is in it."""
+
+    schema: Any
+    run_id: Any
+    labels: Any
+    engine: Any
+    plan: PlanJson
+    snapshot: Any
 
 
 @dataclass(kw_only=True)
@@ -103,7 +145,8 @@ def parse_run(path: Path, data: dict[str, Any]) -> Run:
     serving, roles = _count(plan.get("serving_gpus")), _role_gpus(plan, path)
     if serving is not None and roles and sum(roles.values()) != serving:
         raise _broken(path, "plan.serving_gpus", serving, f"the sum of role_gpus {roles}")
-    workers = [worker for worker in _list(plan.get("workers")) if isinstance(worker, dict)]
+    workers, points = _objects(plan.get("workers")), _objects(plan.get("points"))
+    numbered = {p["index"]: p for p in points if isinstance(p.get("index"), int)}
     return Run(
         path=path,
         run_id=run_id,
@@ -119,10 +162,10 @@ def parse_run(path: Path, data: dict[str, Any]) -> Run:
         stream_interval=max([1, *(_stream_interval(worker) for worker in workers)]),
         segment=_count(plan.get("segment")),
         segment_asked=_count(plan.get("segment_asked")),
-        planned=_planned(plan),
-        workloads=_workloads(plan),
-        open_loop=_points_where(plan, _by_the_clock),
-        shaped=_points_where(plan, lambda point: _source(point) != "random"),
+        planned=set(_planned(points)),
+        workloads={i: text for i, p in numbered.items() if (text := _text(p.get("workload")))},
+        open_loop={index for index, point in numbered.items() if _by_the_clock(point)},
+        shaped={index for index, point in numbered.items() if _source(point) != "random"},
         snapshot=_snapshot(data),
         accuracy_plan=_accuracy_plan(plan.get("accuracy"), path),
     )
@@ -132,9 +175,13 @@ def _stream_interval(worker: dict[str, Any]) -> int:
     """Tokens per streamed chunk, from the worker's own command line; 1 when it says nothing."""
     if worker.get("role") not in STREAMING_ROLES:
         return 1
-    argv = [word.replace("_", "-") for word in _list(worker.get("argv")) if isinstance(word, str)]
-    joined = [f"{word}={after}" for word, after in itertools.pairwise(argv)] + argv
-    values = [word.partition("=")[2] for word in joined if word.startswith(f"{STREAM_INTERVAL}=")]
+    argv = [word for word in _list(worker.get("argv")) if isinstance(word, str)]
+    values = [
+        value or after
+        for word, after in zip(argv, [*argv[1:], ""], strict=True)
+        for name, _, value in [word.partition("=")]
+        if name.replace("_", "-") == STREAM_INTERVAL
+    ]
     return max([1, *(int(value) for value in values if value.isdecimal() and len(value) < 10)])
 
 
@@ -163,21 +210,11 @@ def _role_gpus(plan: dict[str, Any], path: Path) -> dict[str, int]:
     return {role: count for role, count in counts.items() if count is not None}
 
 
-def _planned(plan: dict[str, Any]) -> set[tuple[int, int]]:
-    points = [point for point in _list(plan.get("points")) if isinstance(point, dict)]
-    pairs = [(point.get("index"), point.get("concurrency")) for point in points]
-    return {(i, c) for i, c in pairs if isinstance(i, int) and isinstance(c, int)}
-
-
-def _workloads(plan: dict[str, Any]) -> dict[int, str]:
-    points = [point for point in _list(plan.get("points")) if isinstance(point, dict)]
-    pairs = [(point.get("index"), _text(point.get("workload"))) for point in points]
-    return {index: text for index, text in pairs if isinstance(index, int) and text}
-
-
-def _points_where(plan: dict[str, Any], true: Callable[[dict[str, Any]], bool]) -> set[int]:
-    points = [point for point in _list(plan.get("points")) if isinstance(point, dict)]
-    return {p["index"] for p in points if isinstance(p.get("index"), int) and true(p)}
+def _planned(points: list[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+    for point in points:
+        index, concurrency = point.get("index"), point.get("concurrency")
+        if isinstance(index, int) and isinstance(concurrency, int):
+            yield index, concurrency
 
 
 def _by_the_clock(point: dict[str, Any]) -> bool:
@@ -210,6 +247,10 @@ def _broken(path: Path, name: str, value: Any, wanted: str) -> BrokenFileError:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in _list(value) if isinstance(each, dict)]
 
 
 def _text(value: Any) -> str | None:

@@ -291,52 +291,17 @@ def from_json(kind: type[R], data: Any, where: str = "record") -> R:
     """
     if not isinstance(data, dict):
         raise RecordError(f"{where}: expected a JSON object, found {type(data).__name__}")
-    form = (kind, tuple(data), tuple(map(type, data.values())))
-    nested = _FORMS.get(form)
-    if nested is not None:
-        values = dict(data)
-        for name, read in nested:
-            values[name] = read(data[name], where, name)
-        known = kind.__new__(kind)
-        vars(known).update(values)
-        return known
     values = {}
     for name, needed, read in _readers(typing.cast(Any, kind)):
         if name in data:
             values[name] = read(data[name], where, name)
         elif needed:
             raise RecordError(f"{where}: field {name!r} is missing")
-    record = kind(**values)
-    _remember(form, values)
-    return record
+    return kind(**values)
 
 
 Read = Callable[[Any, str, str], Any]
 """A value checked against a field's type: (value, where, the field's name)."""
-
-
-_FORMS: dict[tuple[Any, ...], list[tuple[str, Read]]] = {}
-"""Names and types of whole records that were read and needed no conversion, with those of their
-fields that hold other records: most records of a run look alike, and the second of a kind need not
-be looked at field by field."""
-MOST_FORMS = 1000
-
-
-def _remember(form: tuple[Any, ...], values: dict[str, Any]) -> None:
-    kind, names, found = form
-    fields = {name for name, _, _ in _readers(kind)}
-    whole = values.keys() == set(names) == fields and not hasattr(kind, "__post_init__")
-    if (
-        whole
-        and len(_FORMS) < MOST_FORMS
-        and all(type(values[n]) is t for n, t in zip(names, found, strict=True) if t is not dict)
-    ):
-        _FORMS[form] = [(n, r) for n, _, r in _readers(kind) if _holds(values[n])]
-
-
-def _holds(value: Any) -> bool:
-    """Whether the value was built from parts that must be read one by one."""
-    return dataclasses.is_dataclass(value) or isinstance(value, list)
 
 
 @functools.cache

@@ -34,7 +34,7 @@ DAMAGES: list[tuple[str, Damage]] = [
     ("Infinity is no number", lambda p: p | {"ttft_ms": {"mean": float("inf")}}),
     ("input_range", lambda p: p | {"input_range": [8192, 6553]}),
     ("input_range", lambda p: p | {"input_range": ["a", "b"]}),
-    ("seed: expected int, found 1e+40", lambda p: p | {"seed": 10**40}),
+    ("seed: impossible value 1000000", lambda p: p | {"seed": 10**40}),
     ("range_ratio: impossible value 1e+40", lambda p: p | {"range_ratio": 1e40}),
     ("server: kv_bytes: impossible value -1.0", lambda p: p | {"server": {"kv_bytes": -1.0}}),
     ("no request completed", lambda p: p | {"completed": 0, "failed": 512}),
