@@ -10,7 +10,6 @@ AIPerf profile_export_aiperf.json.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,8 @@ from typing import Any
 
 from analysis.errors import AnalysisError, BrokenFileError
 from analysis.foreign_answers import is_answer, row_of_answers
-from analysis.foreign_points import Named, has_totals, point_of, run_of
+from analysis.foreign_names import Named, named_by
+from analysis.foreign_points import has_totals, point_of, run_of
 from analysis.foreign_rows import Row, row_of
 from analysis.run import Run
 
@@ -29,8 +29,6 @@ KINDS = (
     " vLLM's gsm8k_eval (accuracy, invalid_rate), lm-eval (results: gsm8k), one line a question"
     " (label, text)"
 )
-GPUS_IN_NAME = re.compile(r"gpus_(\d+)(?:_ctx_(\d+)_gen_(\d+))?")
-LENGTHS_IN_PATH = re.compile(r"isl_(\d+)_osl_(\d+)")
 
 
 @dataclass
@@ -44,7 +42,7 @@ class Foreign:
 
 def read_foreign(path: Path) -> Foreign:
     """AnalysisError for a file that is no result of a tool that is known here."""
-    found, named = Foreign(), _named(path)
+    found, named = Foreign(), named_by(path)
     objects, answers = list(_objects(path)), []
     for place, data in enumerate(objects):
         where = path.name if len(objects) == 1 else f"{path.name}#{place + 1}"
@@ -79,20 +77,6 @@ def _take(found: Foreign, data: Any, where: str, path: Path, named: Named) -> No
             found.rows.append(row_of(data | {"run": each}, where, path))
         return
     found.rows.append(row_of(data, where, path))
-
-
-def _named(path: Path) -> Named:
-    """What sa-bench writes into names: results_concurrency_C_gpus_T_ctx_P_gen_D.json in a folder
-    sa-bench_isl_I_osl_O."""
-    gpus, lengths = GPUS_IN_NAME.search(path.name), LENGTHS_IN_PATH.search(str(path.absolute()))
-    numbers = [int(n) if n else None for n in (gpus.groups() if gpus else (None, None, None))]
-    return Named(
-        gpus=numbers[0],
-        prefill=numbers[1],
-        decode=numbers[2],
-        isl=int(lengths[1]) if lengths else None,
-        osl=int(lengths[2]) if lengths else None,
-    )
 
 
 def _objects(path: Path) -> Iterator[Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from analysis.foreign_names import Named, of_inferencex
 from analysis.point import expected_range
 from analysis.run import Run
 from analysis.told import count, number
@@ -17,8 +18,13 @@ from jobs.window import from_arrays, window_of
 
 # sa-bench and SGLang draw U[int(r*L), L], vLLM U[L(1-r), L(1+r)].
 SGLANG = "sglang.bench_serving"
+INFERENCEX = "InferenceX bench_serving"
+OLD_SCRIPT = "benchmark_serving.py"
+"""vLLM's script of before `vllm bench serve`, and copies of it: its releases drew from either
+range, so none is named."""
 DEFINITIONS = {
     "sa-bench": "inferencemax", "native": "inferencemax", SGLANG: "inferencemax",
+    INFERENCEX: "inferencemax",
     "vllm bench serve": "vllm",
 }  # fmt: skip
 ARRAYS = ("input_lens", "output_lens", "ttfts", "errors")
@@ -26,17 +32,6 @@ ARRAYS = ("input_lens", "output_lens", "ttfts", "errors")
 UNSEEN_AT_MOST = 0.01
 UNSEEN = Latency(mean=0.0)
 """A TTFT that says of itself that no first token was seen."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Named:
-    """What the file's name and folder tell; None where they do not."""
-
-    gpus: int | None
-    prefill: int | None
-    decode: int | None
-    isl: int | None
-    osl: int | None
 
 
 def run_of(path: Path, data: dict[str, Any], named: Named) -> Run:
@@ -105,7 +100,8 @@ def point_of(data: dict[str, Any], index: int, run: Run, named: Named) -> BenchP
         window = replace(window, first_wave_ttft_ms=None, later_ttft_ms=None)
     throughput = data.get("request_throughput")
     point = BenchPoint(
-        run_id=run.run_id, index=index, name=f"c{asked}", engine=run.engine, rehearsal=False,
+        run_id=run.run_id, index=index, name=f"rate{paced:g}" if paced else f"c{asked}",
+        engine=run.engine, rehearsal=False,
         client=tool, concurrency=asked, num_prompts=prompts, isl=isl, osl=osl,
         range_definition=definition, range_ratio=ratio or 0.0,
         input_range=list(ranges[0] or (0, 0)), output_range=list(ranges[1] or (0, 0)),
@@ -163,4 +159,6 @@ def _tool(data: dict[str, Any], path: Path) -> str:
     forked = "reuse_http_connections" in data or "peak_output_tokens_per_s" in data
     if forked or path.name.startswith("results_concurrency_"):
         return "sa-bench"
-    return "vllm bench serve"
+    if "benchmark_start_time_unix" in data or of_inferencex(path):
+        return INFERENCEX
+    return "vllm bench serve" if "request_goodput:" not in data else OLD_SCRIPT

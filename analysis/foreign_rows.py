@@ -58,13 +58,14 @@ def _inferencex(data: Row) -> Row:
     prefill GPUs; without one by all."""
     prefill, decode = count(data.get("num_prefill_gpu")), count(data.get("num_decode_gpu"))
     apart = data.get("disagg") in (True, "true", "True") and bool(prefill and decode)
-    alone = count(data.get("tp")) if not apart else None
+    alone = count(data.get("num_gpus")) or count(data.get("tp")) if not apart else None
     gpus = prefill + decode if apart and prefill and decode else alone
     total = number(data.get("tput_per_gpu"))
     row: Row = {
         "client": "InferenceX",
         "model": data.get("model"),
-        "engine": data.get("framework"),
+        "engine": _together(data.get("framework"), data.get("image")),
+        "flags": _together(data.get("precision"), _speculation(data.get("spec_decoding"))),
         "topology": data.get("hw"),
         "concurrency": count(data.get("conc")),
         "isl": count(data.get("isl")),
@@ -90,6 +91,14 @@ def _inferencex(data: Row) -> Row:
             seconds = number(data.get(f"{theirs}_{metric}"))
             row[f"{metric}_{ours}_ms"] = None if seconds is None else seconds * 1000
     return row
+
+
+def _together(*words: Any) -> str | None:
+    return " ".join(str(word) for word in words if word) or None
+
+
+def _speculation(told: Any) -> str:
+    return f"spec {told}" if told and told != "none" else ""
 
 
 def _rollup(data: Row) -> Row:
@@ -135,6 +144,11 @@ def _aiperf(data: Row) -> Row:
     load = config.get("loadgen") if isinstance(config, dict) else None
     if isinstance(load, dict):
         row["concurrency"] = count(load.get("concurrency"))
+        row["request_rate"] = number(load.get("request_rate")) or None
+    good = _of(data, "good_request_count", "avg")
+    sent = (row["completed"] or 0) + (row["failed"] or 0)
+    row["good_requests"] = good
+    row["goodput_share"] = good / sent if good is not None and sent else None
     return row
 
 
