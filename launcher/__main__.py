@@ -26,7 +26,7 @@ from launcher.schema import LaunchConfig, register
 from launcher.site import site_problems, surroundings
 from launcher.snapshot import take
 from launcher.submit import Submitted, undo
-from launcher.sweeping import run_sweep
+from launcher.sweep.run import run_sweep
 
 
 def launch(config: LaunchConfig, made: Combination, warnings: Sequence[str]) -> int:

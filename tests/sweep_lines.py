@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from launcher.composer import Composer
 from launcher.diagnosis import judged
-from launcher.groups import Group, Member, grouped
 from launcher.schema import register
+from launcher.sweep.composer import Composer
+from launcher.sweep.groups import Group, Member, grouped
 
 QUICK = ("engine=rehearsal", "cluster=local", "dry_run=true")
 

@@ -9,10 +9,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from launcher.composer import Composer
 from launcher.composing import CONF_DIR
 from launcher.errors import LauncherError
 from launcher.schema import register
+from launcher.sweep.composer import Composer
 from launcher.sweep_axes import read_axes
 from tests.sweep_lines import QUICK, combinations_of, members_of
 

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf.errors import OmegaConfBaseException
 
-from launcher.composer import Composer
 from launcher.composing import typed
 from launcher.errors import LauncherError
 from launcher.schema import LaunchConfig, register
+from launcher.sweep.composer import Composer
 
 QUICK = ("engine=rehearsal", "cluster=local", "topology=dep2_prefill1x2", "accuracy=none")
 REFUSED = (
@@ -81,7 +81,7 @@ def test_a_sweep_over_numbers_composes_once(monkeypatch: pytest.MonkeyPatch) -> 
     composer = Composer()
     lines = [(*QUICK, f"+model.env.X={n}", f"workload.isl={n + 9}") for n in range(3)]
     made = [composer.made(lines[0])]
-    monkeypatch.setattr("launcher.composer._with_values", None)
+    monkeypatch.setattr("launcher.sweep.composer._with_values", None)
     made += [composer.made(line) for line in lines[1:]]
     assert [m.config.model.env["X"] for m in made] == ["0", "1", "2"]
     assert [m.config.workload.isl for m in made] == [9, 10, 11]

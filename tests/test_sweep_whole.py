@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from launcher.composer import Composer
 from launcher.diagnosis import judged
-from launcher.group_checks import whole
-from launcher.groups import Member, grouped
 from launcher.schema import register
+from launcher.sweep.composer import Composer
+from launcher.sweep.group_checks import whole
+from launcher.sweep.groups import Member, grouped
 from launcher.validate import Findings
 
 BIG = (

@@ -1,6 +1,6 @@
 """kv-transfer-config checked against the release: keys, connector, roles, NIXL's own settings.
 
-What a role needs of it (a connector, its own kv_role) is launcher/known_bad/transfer.py's.
+What a role needs of it (a connector, its own kv_role) is launcher/known_bad/connector.py's.
 """
 
 from __future__ import annotations

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.known_bad import engine, hybrid, network, nixl, parallel, transfer
+from launcher.known_bad import (
+    connector,
+    environment,
+    graphs,
+    hybrid,
+    network,
+    nixl,
+    parallel,
+    same_values,
+    scheduler,
+    servers,
+    shapes,
+)
 from launcher.known_bad.entry import KnownBad
 from launcher.known_bad.view import View
 from launcher.schema import LaunchConfig
 
 KNOWN_BAD: tuple[KnownBad, ...] = (
-    *transfer.ENTRIES,
+    *same_values.ENTRIES,
+    *connector.ENTRIES,
+    *shapes.ENTRIES,
     *nixl.ENTRIES,
     *hybrid.ENTRIES,
-    *engine.ENTRIES,
+    *servers.ENTRIES,
+    *scheduler.ENTRIES,
+    *graphs.ENTRIES,
+    *environment.ENTRIES,
     *parallel.ENTRIES,
     *network.ENTRIES,
 )

@@ -10,6 +10,9 @@ from launcher.known_bad.view import View
 Check = Callable[[View], Iterator[str]]
 """Yields "key=value: what is wrong with it", once for every place."""
 
+HASH = "vLLM 0.33.0 distributed/kv_transfer/kv_connector/v1/nixl/metadata.py, compatibility hash"
+WORKER = "vLLM 0.33.0 distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBad:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from launcher.groups import Group
 from launcher.schema import SweepConfig
+from launcher.sweep.groups import Group
 
 NAME = "sweep.json"
 

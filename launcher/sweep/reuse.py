@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from launcher.composing import CONF_DIR
 from launcher.errors import SubmissionError
 
 
@@ -34,7 +35,7 @@ class Reuse:
     def begin(self) -> subprocess.Popen[str]:
         """Starts the program, unless it was started before."""
         if self._program is None:
-            code_dir = str(Path(__file__).resolve().parent.parent)
+            code_dir = str(CONF_DIR.parent)
             self._program = subprocess.Popen(
                 [sys.executable, "-P", "-m", "jobs.reuse"],
                 env={**os.environ, "PYTHONPATH": code_dir},

@@ -24,10 +24,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from launcher.composing import CONF_DIR, Combination, combination_of, texts_of, typed
-from launcher.config_parts import NotSureError, apart, converted, fresh, inside, part_of, put
 from launcher.errors import PlanError
 from launcher.kinds import ill_lists
 from launcher.schema import LaunchConfig
+from launcher.sweep.config_parts import NotSureError, apart, converted, fresh, inside, part_of, put
 from launcher.sweep_axes import Axes, read_axes, zip_value
 
 ENVIRONMENT_ONLY = re.compile(r"\$\{oc\.env:[^${}]*\}")

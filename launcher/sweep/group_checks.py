@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping
 
 from launcher.estimate import estimate, limit_enough
-from launcher.groups import Group, Member
 from launcher.schema import LaunchConfig
+from launcher.sweep.groups import Group, Member
 from launcher.validate import Findings, find
 
 TIME_KEYS = ("cluster.time=", "cluster.budgets.point_s=", "workload.request_timeout_s=")

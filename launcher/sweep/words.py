@@ -1,0 +1,43 @@
+"""What a sweep says of itself on the terminal, besides its summary."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from launcher.diagnosis import shared_first
+from launcher.sweep.checks import Sweep
+from launcher.sweep.record import SweepRecord
+
+
+def warnings(sweep: Sweep) -> Iterator[str]:
+    """Warnings of combinations, those of all of them once and bare, then those of jobs."""
+    made = sweep.made
+    alone = {" ".join(sweep.combinations[m.number]): made.warnings[m.number] for m in made.members}
+    yield from shared_first(alone)
+    yield from dict.fromkeys(text for texts in made.whole.values() for text in texts)
+
+
+def end_line(record: SweepRecord, codes: Sequence[int]) -> str:
+    """How the runs ended; `codes`: theirs, the tables' last."""
+    bad = sum(bool(code) for code in codes[:-1])
+    text = f"{bad} of {len(codes) - 1} runs did not end well" if bad else "all runs ended well"
+    return f"{text}; tables in {record.path}/table.{{txt,md,csv}}\n"
+
+
+def watch_line(record: SweepRecord) -> str:
+    """The commands that show the sweep."""
+    home = shlex.quote(str(record.path))
+    return f"watch: python -m jobs watch {home}; all of it: python -m jobs show {home}\n"
+
+
+def table_line(record: SweepRecord) -> str:
+    """Who writes the tables, and how to see them before."""
+    by_hand = f"python -m analysis table {record.path}"
+    if record.table_error:
+        return f"no table job: {record.table_error}; when all has ended: {by_hand}\n"
+    if record.table_job:
+        return (
+            f"tables: job {record.table_job} writes them there at the end; until then: {by_hand}\n"
+        )
+    return f"tables: {by_hand}\n"
