@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from jobs import stop_signals  # before all others: it holds signals back while they are read
+
+# isort: split
 from jobs.attempts import begin_attempt, is_restart
 from jobs.engines import dialect_of
 from jobs.environment import raise_open_files
@@ -119,7 +122,7 @@ def execute(run_dir: RunDir, snapshot: str | None = None) -> int:
     """
     run = read_run(run_dir.run_json)
     dialect_of(run.engine.protocol)
-    with held(run_dir):
+    with stop_signals.held(), held(run_dir):
         if os.path.lexists(run_dir.outcome):
             status = _status(run_dir)
             if not is_restart(run_dir, os.environ):

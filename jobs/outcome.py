@@ -16,9 +16,8 @@ from jobs.attempts import Attempt
 from jobs.errors import JobError
 from jobs.records import Outcome, Teardown, to_json
 from jobs.run_spec import RunSpec
+from jobs.stop_signals import STOP_SIGNALS, let_through
 from jobs.store import RunDir, write_last
-
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
 
 SETTLE_S = 0.8
 """A failed request may be the first sign of a dead process, and a dead process the first sign of
@@ -52,7 +51,8 @@ class Ending:
 
 
 def listen_for_stop() -> asyncio.Future[signal.Signals]:
-    """A future that gets the first stop signal; later ones change nothing any more."""
+    """A future that gets the first stop signal, one that came before this, too; later ones change
+    nothing any more."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[signal.Signals] = loop.create_future()
 
@@ -64,6 +64,7 @@ def listen_for_stop() -> asyncio.Future[signal.Signals]:
         if number != signal.SIGTERM and signal.getsignal(number) == signal.SIG_IGN:
             continue  # nohup, or a shell's background job: whoever started this wants it to live on
         loop.add_signal_handler(number, stop, number)
+    let_through()
     return stopped
 
 
