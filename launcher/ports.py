@@ -90,6 +90,9 @@ def listeners(placement: Placement, bases: PortsConfig, nixl: bool) -> list[List
     return found
 
 
+KV_EVENTS = "kv events"
+
+
 def _kv_events(process: WorkerProcess) -> list[tuple[int, str]]:
     """KV event publishers: the endpoint's port + global DP rank (vLLM 0.33.0
     distributed/kv_events.py, offset_endpoint_port; default tcp://*:5557)."""
@@ -101,19 +104,20 @@ def _kv_events(process: WorkerProcess) -> list[tuple[int, str]]:
         port = str(config.get(key) or default).rpartition(":")[2]
         if port.isascii() and port.isdigit():
             entries += [
-                (int(port) + rank, f"kv events {key} rank {rank}") for rank in process.dp_ranks
+                (int(port) + rank, f"{KV_EVENTS} {key} rank {rank}") for rank in process.dp_ranks
             ]
     return entries
 
 
-def collisions(found: list[Listener]) -> list[str]:
-    """One sentence for every port that two listeners of a node would share."""
+def clashes(found: list[Listener]) -> list[list[Listener]]:
+    """Listeners of one node that would share a port, by node and port."""
     by_place: dict[tuple[int, int], list[Listener]] = defaultdict(list)
     for listener in found:
         by_place[listener.node, listener.port].append(listener)
-    return [
-        f"node {node}, port {port}: "
-        + " and ".join(f"{item.owner} ({item.what})" for item in sharing)
-        for (node, port), sharing in sorted(by_place.items())
-        if len(sharing) > 1
-    ]
+    return [sharing for _, sharing in sorted(by_place.items()) if len(sharing) > 1]
+
+
+def clash_text(sharing: list[Listener]) -> str:
+    """Where listeners clash, and which."""
+    names = " and ".join(f"{item.owner} ({item.what})" for item in sharing)
+    return f"node {sharing[0].node}, port {sharing[0].port}: {names}"

@@ -100,11 +100,15 @@ def node_lists(config: LaunchConfig) -> Iterator[str]:
 
 
 def nothing_words(config: LaunchConfig) -> Iterator[str]:
-    """`None` typed where null is meant: Slurm would look for an account of that name."""
+    """`None` typed where null is meant, or blanks: Slurm would look for an account so named."""
     for key in ("account", "partition", "qos", "reservation", "dependency"):
         value = getattr(config.cluster, key)
+        if value is None:
+            continue
         if value in NOTHING:
             yield f"cluster.{key}={value}: where nothing is meant write null"
+        elif value.strip() != "???" and (value != value.strip() or not value):
+            yield f"cluster.{key}={value!r}: has blanks around it; allowed: Slurm's own word, null"
 
 
 def shares_nodes(config: LaunchConfig) -> Iterator[str]:

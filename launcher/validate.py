@@ -22,6 +22,7 @@ from launcher.kinds import hints, stand_in
 from launcher.known_bad import known_bad
 from launcher.lengths import DEFINITIONS, length_range
 from launcher.limits import OWNED_ROUTER, choice, numbers, owned_options
+from launcher.open_values import open_texts
 from launcher.options.layers import all_layers
 from launcher.options.router import router_problems
 from launcher.placement import Placement, place
@@ -350,6 +351,7 @@ FORM_RULES: tuple[Rule, ...] = (
     *(safe_text, srun_options, sbatch_names, node_lists, nothing_words),
     *(cache_folder, log_paths, mounted_paths, env_names),
     prompt_problems,
+    open_texts,
 )
 PLAN_RULES: tuple[Rule, ...] = (
     allocation,

@@ -10,7 +10,7 @@ from launcher.engines import ENGINES
 from launcher.errors import LauncherError, PlanError
 from launcher.placement import place
 from launcher.plan import build_plan
-from launcher.ports import collisions, listeners
+from launcher.ports import clash_text, clashes, listeners
 from launcher.schema import LaunchConfig, RoleConfig
 from launcher.segment import segment_of
 from launcher.validate import check_config
@@ -54,12 +54,15 @@ def test_every_gpu_holds_at_most_one_rank_and_every_rank_is_placed_once(name: st
 def test_no_two_listeners_of_a_node_share_a_port(name: str) -> None:
     plan, placement = plan_of(f"topology={name}")
     nixl = ENGINES["vllm"].transfers_kv(plan)
-    assert collisions(listeners(placement, plan.config.cluster.ports, nixl)) == []
+    assert clashes(listeners(placement, plan.config.cluster.ports, nixl)) == []
 
 
 def test_a_moved_base_that_collides_is_named_with_both_owners() -> None:
     plan, placement = plan_of("cluster.ports.nixl=8100")
-    found = collisions(listeners(placement, plan.config.cluster.ports, True))
+    found = [
+        clash_text(clash)
+        for clash in clashes(listeners(placement, plan.config.cluster.ports, True))
+    ]
     assert found[0] == "node 0, port 8100: prefill0 (http) and prefill0 (nixl side channel rank 0)"
 
 

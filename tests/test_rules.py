@@ -82,6 +82,13 @@ def test_a_bare_number_as_a_time_is_refused_with_both_its_readings() -> None:
             ),
             "kv events endpoint rank 0",
         ),
+        (
+            ("+flags.all.kv-events-config={enable_kv_cache_events:true}",),
+            "adds the data-parallel rank to its port and nothing else",
+        ),
+        (("cluster.account=' ??? '",), "cluster.account=' ??? ' is not set (???)"),
+        (("+cluster.env.A=' ??? '",), "cluster.env.A=' ??? ' is not set (???)"),
+        (("cluster.partition='gb '",), "cluster.partition='gb ': has blanks around it"),
         (("+cluster.env.UCX_CUDA_IPC_ENABLE_MNNVL=True",), "would be given the word True"),
         (("+cluster.sbatch.requeue_x=false",), "options have no off form"),
         (("+cluster.sbatch.comment=true",), "the option takes a text"),
