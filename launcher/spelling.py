@@ -18,7 +18,7 @@ from launcher.kinds import free_value, hints
 
 ODD = r"[+-]?(?:[0-9][0-9_]*_[0-9_]*|0[0-9_]+|[0-9_]*\.[0-9_]*(?:e[+-]?[0-9]+)?|[0-9_]+e[+-]?[0-9]+"
 ODD += r"|0x[0-9a-f]+|0b[01]+|[0-9]+(?::[0-5]?[0-9])+|\.?nan|\.?inf|\+[0-9]+)"
-ODD_VALUE = re.compile(rf"(?:^|[=,(\s]){ODD}(?=$|[,)\s])", re.IGNORECASE)
+ODD_VALUE = re.compile(rf"(?:^|[=,(:\[\s]){ODD}(?=$|[,)}}\]\s])", re.IGNORECASE)
 TEXT_NAMES = ("account", "partition", "qos", "reservation", "exclude", "dependency", "name")
 ODD_LINE = re.compile(
     rf"^\s*(?:{'|'.join(TEXT_NAMES)}|image|served_name|[A-Z][A-Z0-9_]*):\s+(?i:{ODD})\s*(?:#|$)",
@@ -41,23 +41,37 @@ def changed_overrides(words: Sequence[str]) -> Iterator[str]:
 
 def _changed(override: Override) -> Iterator[str]:
     key, typed = override.key_or_group, str(override.input_line).partition("=")[2]
-    if not _is_text(key):
+    if "range(" in typed:
         return
     values = (
         list(override.sweep_iterator())
         if override.is_sweep_override() and override.is_discrete_sweep()
         else [override.value()]
     )
-    parts = {part.strip() for part in re.split(r"[,()]", typed)}
+    parts = {part.strip() for part in re.split(r"[,(){}\[\]:]", typed)}
     for value in values:
-        if type(value) in (int, float) and str(value) not in parts and "range(" not in typed:
-            yield _told(key, typed, value)
+        for whole, item in _texts(key, value):
+            if type(item) in (int, float) and str(item) not in parts:
+                yield _told(key, typed, item, whole[len(key) + 1 :])
 
 
-def _told(key: str, typed: str, value: object) -> str:
+def _texts(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """(key, value) of every text at and below a value."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _texts(f"{key}.{name}", item)
+    elif isinstance(value, list) and hints().get(key) == list[str]:
+        yield from ((key, item) for item in value)
+    elif _is_text(key):
+        yield key, value
+
+
+def _told(key: str, typed: str, value: object, name: str = "") -> str:
+    within = f"{name} is " if name else ""
+    example = f"{key}={{{name}:'...'}}" if name else f"{key}='...'"
     return (
-        f"{key}={typed}: read as the number {value}, and a text is meant: put it in quotes, as in "
-        f"\"{key}='...'\" on the command line or '...' in a file"
+        f"{key}={typed}: {within}read as the number {value}, and a text is meant: put it in "
+        f"quotes, as in \"{example}\" on the command line or '...' in a file"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep, Sweep
 from hydra.errors import HydraException
 
 from launcher.errors import LauncherError
@@ -114,11 +114,33 @@ def _words(override: Override) -> tuple[str, ...]:
             f"override {override.input_line}: an interval is no list of values: name them, or use "
             "range(start,stop,step)"
         )
+    _plain_choices(override)
     key = override.get_key_element()
     values = list(override.sweep_string_iterator())
     if override.key_or_group in LISTS:
         values = [value if value.startswith("[") else f"[{value}]" for value in values]
     return tuple(f"{key}={value}" for value in values)
+
+
+def _plain_choices(override: Override) -> None:
+    """HydraException for a sweep inside a list of values, which Hydra reads and cannot run."""
+    given = override.value()
+    if not isinstance(given, ChoiceSweep):
+        return
+    inside = [item for item in given.list if isinstance(item, Sweep)]
+    if not inside:
+        return
+    flat = [
+        value
+        for item in given.list
+        for value in (item.range() if isinstance(item, RangeSweep) else [item])
+    ]
+    plain = all(isinstance(value, int | float | str) for value in flat)
+    remedy = f": {override.get_key_element()}={','.join(map(str, flat))}" if plain else ""
+    raise HydraException(
+        f"override {override.input_line}: a range(...) or choice(...) has to stand alone: write "
+        f"the values out{remedy}"
+    )
 
 
 def _checked_zips(axes: Axes) -> dict[str, tuple[str, ...]]:

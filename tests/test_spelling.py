@@ -13,12 +13,16 @@ from launcher.spelling import changed_in_file, changed_overrides, may_change
 LOST = (
     *("cluster.account=1_000", "cluster.exclude=12e4", "name=.5", "name=1.10", "+model.env.X=1e3"),
     *("+model.env.X=1_000", "+cluster.sbatch.comment=1e5", "name=1_0,2_0"),
+    *("+cluster.env={A:1_000}", "+cluster.env={A: 1e3, B: x}", "+flags.env={A:x,B:.5}"),
+    *("cluster.sbatch={comment:1e5}", "cluster.srun=[1_000]", "cluster.exclude=+5"),
 )
 KEPT = (
     *("cluster.account=123", "cluster.account='1_000'", "name=0x10", "name=1.5", "name=a_1,b_2"),
     *("workload.range_ratio=1e-1", "flags.all.max-model-len=16e3", "model.path=/a.b/1_0"),
     *("+model.env.X='1e3'", "name=007", "+model.env.X=range(0,3)", "cluster.time=1:30:00"),
     *("cluster.controller_s=1e3", "workload.concurrency=[1_0]", "name={"),
+    *("+cluster.env={A:0x10,B:010,C:12:30,D:yes,E:off}", "+cluster.env={A:'1_000',B:7}"),
+    *("+flags.all.x={a:1e3}", "name=0b1", "+cluster.env={A:5,B:1.5}", "cluster.srun=['1_000']"),
 )
 
 

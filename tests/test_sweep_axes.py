@@ -122,3 +122,9 @@ def test_a_shared_composition_gives_what_hydra_gives(words: list[str]) -> None:
         with initialize_config_dir(str(CONF_DIR), version_base=None):
             hydras = compose("config", overrides=[*QUICK, *words])
         assert OmegaConf.to_container(ours) == OmegaConf.to_container(hydras)
+
+
+@pytest.mark.parametrize("word", ["workload.seed=range(1,3),7", "workload.seed=7,choice(1,2)"])
+def test_a_sweep_inside_a_list_of_values_is_told_in_plain_words(word: str) -> None:
+    with pytest.raises(HydraException, match=r"has to stand alone: write the values out"):
+        read_axes([word])
