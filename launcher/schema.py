@@ -70,9 +70,9 @@ class BudgetsConfig:
     prepare_s: float = 7200.0
     point_s: float = 7200.0
     accuracy_s: float = 7200.0
-    teardown_s: float = 12.0
     stage_s: float = 3600.0
     """All nodes' copies of the model, with cluster.stage."""
+    teardown_s: float = 12.0
     """From the first signal to nothing left: TERM for half of it, then KILL."""
     no_token_s: float = 300.0
     """Longest time without one token from any engine while a point or the accuracy runs."""

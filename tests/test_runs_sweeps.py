@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from jobs.runs.finding import SWEEP_LOCK, find, has_runs_to_come
+from jobs.runs.watching import Watch
 from tests.fakes_runs import end, here, land, make_dir, submitted
 
 
@@ -82,3 +86,28 @@ def test_a_sweep_is_cancelled_by_its_name_only_when_it_is_called_a_sweep(tmp_pat
     assert said.returncode == 0
     assert said.stdout.count("has ended already") == 2
     assert here("cancel", "--sweep", "no-such", *results).returncode == 2
+
+
+def test_watch_goes_on_between_two_runs_of_a_sweep_until_its_launcher_is_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = sweep_in(tmp_path / "runs")
+    lock = (home / SWEEP_LOCK).open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def next_run(_: float) -> None:
+        """The first two have ended; the launcher starts a third, sees its end and leaves."""
+        if not lock.closed:
+            end(submitted(make_dir(home, "aa0003"), "10"), "completed")
+            lock.close()
+
+    watch = Watch(
+        lambda: find([str(home)], tmp_path).runs,
+        Console(force_terminal=False),
+        lambda: has_runs_to_come(home),
+        sleep=next_run,
+    )
+    assert has_runs_to_come(home)
+    assert watch.until_the_end() == 0
+    assert not has_runs_to_come(home)
+    assert "aa0003" in capsys.readouterr().out

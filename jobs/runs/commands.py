@@ -12,7 +12,16 @@ from rich.console import Console
 
 from jobs.runs.cancelling import Cancelling
 from jobs.runs.facts import read_facts
-from jobs.runs.finding import Found, NoSuchRunError, all_mine, find, find_one, find_sweep
+from jobs.runs.finding import (
+    Found,
+    NoSuchRunError,
+    all_mine,
+    find,
+    find_one,
+    find_sweep,
+    has_runs_to_come,
+    sweep_of,
+)
 from jobs.runs.listing import list_json, list_text, sort_runs
 from jobs.runs.log_view import (
     LAST_LINES,
@@ -141,7 +150,14 @@ def watch_runs(given: argparse.Namespace) -> int:
                 living.append(run)
         return living
 
-    return Watch(again, Console()).until_the_end()
+    homes = [home for word in given.runs if (home := find_sweep(word, given.results))]
+    if not given.runs:
+        homes = [home for run in living if (home := sweep_of(run))]
+
+    def more_to_come() -> bool:
+        return any(has_runs_to_come(home) for home in homes)
+
+    return Watch(again, Console(), more_to_come).until_the_end()
 
 
 def cancel_runs(given: argparse.Namespace) -> int:

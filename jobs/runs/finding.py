@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,8 @@ class NoSuchRunError(ValueError):
 
 
 SWEEP_FILE = "sweep.json"
+SWEEP_LOCK = "sweep.lock"
+"""Held by the launcher that starts the runs of a sweep on this machine one after another."""
 NOT_RUNS = ("code", "reused")
 """Folders of a sweep that hold no runs of its own: its code, copies of earlier runs' records."""
 
@@ -47,6 +50,18 @@ def sweep_of(run_dir: RunDir) -> Path | None:
     """The sweep's directory that a run lies in; None for a run of its own."""
     home = run_dir.path.parent
     return home if (home / SWEEP_FILE).is_file() else None
+
+
+def has_runs_to_come(home: Path) -> bool:
+    """Whether a launcher still starts runs of the sweep in `home`."""
+    try:
+        with (home / SWEEP_LOCK).open(encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def find_sweep(word: str, results: Path) -> Path | None:

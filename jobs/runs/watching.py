@@ -34,25 +34,37 @@ INTERRUPTED = 130
 
 @dataclass(slots=True)
 class Watch:
-    """The runs being watched; `find` says which, and is asked again for those that appear."""
+    """The runs being watched; `find` says which, and is asked again for those that appear.
+
+    While `more_to_come` says so, the end of all of them is not the end.
+    """
 
     find: Callable[[], Sequence[RunDir]]
     console: Console
+    more_to_come: Callable[[], bool] = lambda: False
     sleep: Callable[[float], None] = time.sleep
     watcher: Watcher = field(init=False)
     _asked_at: float = 0.0
+    _more: bool = True
+    """Whether runs were still to come before the last look."""
 
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.find())
 
     def look(self) -> list[Seen]:
         """All runs now; Slurm is asked every 10 s, new runs are looked for as often."""
-        now = time.monotonic()
-        if not self._asked_at or now - self._asked_at >= ASK_SLURM_S:
+        now, more = time.monotonic(), self.more_to_come()
+        last_ones = self._more and not more
+        self._more = more
+        if last_ones or not self._asked_at or now - self._asked_at >= ASK_SLURM_S:
             self._asked_at = now
             self.watcher.runs = self.find()
             self.watcher.ask_slurm()
         return self.watcher.look()
+
+    def is_over(self, seen: Sequence[Seen]) -> bool:
+        """Whether all runs have ended, and no other will follow."""
+        return not self._more and all(one.standing.over for one in seen)
 
     def until_the_end(self) -> int:
         """0 when all completed, 1 when one did not, 130 after Ctrl-C (the runs live on)."""
@@ -69,7 +81,7 @@ class Watch:
         with Live(console=self.console, auto_refresh=False, transient=False) as live:
             while True:
                 seen, now = self.look(), time.time()
-                over = all(one.standing.over for one in seen)
+                over = self.is_over(seen)
                 news = [_news(one) for one in seen]
                 if news != last or over or now - drawn_at >= REDRAW_S:
                     live.update(watch_view(seen, now), refresh=True)
@@ -87,7 +99,7 @@ class Watch:
                 for line in teller.lines(one):
                     sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
-            if all(one.standing.over for one in seen):
+            if self.is_over(seen):
                 return seen
             self.sleep(POLL_S)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from launcher.sweep.record import SweepRecord, summary
 from launcher.sweep.table_job import submit_table, write_tables
 from launcher.sweep.words import end_line, table_line, watch_line
 
+LOCK = "sweep.lock"
 THREADS = 4
 """sbatch calls under way at once: jobs keep their order but for neighbours."""
 
@@ -57,7 +59,17 @@ class Submission:
 
 
 def one_after_another(handing: Submission, around: Surroundings) -> int:
-    """On this machine: each run to its end, a failed one stops no other; then the tables."""
+    """On this machine: each run to its end, a failed one stops no other; then the tables.
+
+    While it goes on it holds the sweep's lock, by which `python -m jobs watch` knows that there
+    are runs to come.
+    """
+    with (handing.record.path / LOCK).open("w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return _to_the_end(handing, around)
+
+
+def _to_the_end(handing: Submission, around: Surroundings) -> int:
     codes, record = [], handing.record
     sys.stdout.write(summary(record))
     for place, entry in enumerate(record.asked):
