@@ -19,7 +19,7 @@ GROUPS = [name for name in vars(LaunchConfig()) if "." not in name]
 KEY = re.compile(rf"(?<![\w./-])(?:{'|'.join(GROUPS)})(?:\.[A-Za-z_][\w-]*)+(?![\w/({{])")
 FILE_ENDINGS = (
     *("py", "md", "json", "jsonl", "log", "txt", "yaml", "toml", "html", "sh", "csv"),
-    *("conf", "safetensors"),
+    *("conf", "lock", "safetensors"),
 )
 OF_RUN_JSON = ("engine.protocol", "engine.rehearsal")
 """Entries of run.json, whose readers name them."""
