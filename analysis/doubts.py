@@ -19,6 +19,7 @@ from analysis.thresholds import (
     PROMPTS_PER_STREAM,
     QUEUE_SHARE,
     REACHED_CONCURRENCY,
+    REACHED_RATE,
     TTFT_ADDED,
     UNSTEADY,
     WARM_CACHE,
@@ -30,7 +31,9 @@ OUTSIDE = ("frontend", "client")
 
 def point_doubts(run: Run, point: BenchPoint) -> Iterator[str]:
     """Every doubt about one point, in words."""
-    if point.index not in run.open_loop:
+    if point.index in run.open_loop:
+        yield from _paced(point)
+    else:
         yield from _offered(point)
     yield from _client(point)
     yield from _span(point)
@@ -74,6 +77,20 @@ def _offered(point: BenchPoint) -> Iterator[str]:
         yield (
             f"client or frontend saturated: {flying:.1f} requests in flight on average (completed"
             f" x E2E / duration), {asked} were asked for"
+        )
+
+
+def _paced(point: BenchPoint) -> Iterator[str]:
+    """Did the servers keep up with the rate? Clients send the last request at count / rate."""
+    rate, longest = point.request_rate, point.e2el_ms.p99 or mean_e2el_ms(point)
+    if not rate or longest is None or not point.completed:
+        return
+    planned = point.num_prompts / rate + longest / 1000
+    if planned < REACHED_RATE.value * point.duration_s:
+        yield (
+            f"rate not kept: {point.num_prompts} requests at {rate:g}/s took"
+            f" {point.duration_s:.1f} s, {planned:.1f} s with the last answer were planned: they"
+            f" waited for one of {point.concurrency} streams, or the client was late"
         )
 
 

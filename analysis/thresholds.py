@@ -58,6 +58,11 @@ REACHED_CONCURRENCY = _limit(
     "reached_concurrency", 0.9, "of the concurrency asked for", "SUSPECT",
     "a closed loop keeps every stream busy; below it requests waited in the client or the router",
 )  # fmt: skip
+REACHED_RATE = _limit(
+    "reached_rate", 0.9, "of the measured span: requests / rate + p99 E2E", "SUSPECT",
+    "an open loop's last request is due at requests / rate; a span that is longer was not sent at "
+    "the rate that the row names",
+)  # fmt: skip
 QUEUE_SHARE = _limit(
     "client_queue", 0.1, "mean wait in the client / mean E2E", "SUSPECT",
     "time in the client's queue is outside TTFT and E2E; above a tenth it changes what they mean",

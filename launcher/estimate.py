@@ -66,7 +66,7 @@ def estimate(plan: LaunchPlan) -> Estimate | None:
     requests = {point.name: _request_s(point, tpot / 1000, total) for point in plan.points}
     return Estimate(
         start_s=start,
-        points_s={point.name: _rounds(point) * requests[point.name] for point in plan.points},
+        points_s={point.name: _point_s(point, requests[point.name]) for point in plan.points},
         request_s=requests,
         accuracy_s=_accuracy_s(config, tpot / 1000, total),
         assumptions=(
@@ -79,6 +79,13 @@ def estimate(plan: LaunchPlan) -> Estimate | None:
 def _request_s(point: Point, tpot_s: float, tokens_per_s: float) -> float:
     inputs, outputs = sum(point.input_range) / 2, sum(point.output_range) / 2
     return outputs * tpot_s + point.concurrency * (inputs + outputs) / tokens_per_s
+
+
+def _point_s(point: Point, request_s: float) -> float:
+    """Its rounds of a closed loop; sent by the clock, at least until the last request is due."""
+    rate = point.sending.request_rate
+    due_s = point.num_prompts / rate if rate else 0.0
+    return max(_rounds(point) * request_s, due_s)
 
 
 def _rounds(point: Point) -> float:

@@ -25,8 +25,9 @@ from jobs.result_file import goodput_share
 from jobs.store import RunDir, write_json
 from jobs.window import window_facts
 from launcher.errors import PlanError
+from launcher.estimate import estimate
 from launcher.validate import check_config
-from tests.analysis_runs import outcome, point, run_json, write_run
+from tests.analysis_runs import outcome, plan, point, run_json, write_run
 from tests.compose import config_of, document_of, plan_of
 from tests.sweep_lines import groups_of
 
@@ -114,6 +115,25 @@ def test_the_table_has_rate_repeat_goodput_and_the_clients_own_load(tmp_path: Pa
     assert rows["request_rate"].isna().tolist() == [True, False]
     assert rows["client_backlog_max"].isna().tolist() == [True, False]
     assert rows["goodput_share"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("duration", "kept"), [(103.0, True), (118.0, True), (140.0, False)])
+def test_a_rate_that_was_not_kept_makes_a_point_suspect(
+    tmp_path: Path, duration: float, kept: bool
+) -> None:
+    sent = {"concurrency": 64, "index": 0, "sending": {"request_rate": 5.12}}
+    described = run_json(plan=plan(points=[sent]))
+    record = point(request_rate=5.12, duration_s=duration, ended_at="2026-08-01T10:10:00Z")
+    row = compute_all(tidy(load([write_run(tmp_path / "r", described, [record])]))).iloc[0]
+    assert row["verdict"] == ("VALID" if kept else "SUSPECT")
+    assert ("rate not kept: 512 requests at 5.12/s took 140.0 s" in row["reasons"]) is not kept
+
+
+def test_the_estimate_of_a_rate_lasts_until_the_last_request_is_due() -> None:
+    words = ("topology=dep8_prefill4x2", "workload.concurrency=[64]", "workload.request_rate=0.1")
+    made = estimate(plan_of(*words)[0])
+    assert made is not None
+    assert made.points_s["c64-rate0.1"] == pytest.approx(8 * 64 / 0.1)
 
 
 def test_an_open_loop_has_no_first_wave_and_its_edges_are_what_is_under_way() -> None:

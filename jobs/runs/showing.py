@@ -87,7 +87,11 @@ def _plan(facts: RunFacts) -> Iterator[str]:
     chosen = ", ".join(f"{key}={value}" for key, value in facts.labels.items() if key != "topology")
     yield f"            engine {printable(engine)}; {chosen}"
     if plan.points:
-        sizes = ", ".join(str(point.concurrency) for point in plan.points)
+        sizes = ", ".join(dict.fromkeys(str(point.concurrency) for point in plan.points))
+        rates = {point.sending.request_rate or 0.0 for point in plan.points} - {0.0}
+        sizes += f" at {', '.join(f'{rate:g}' for rate in sorted(rates))} req/s" if rates else ""
+        repeats = max(point.repeat for point in plan.points) + 1
+        sizes += f", each {repeats} times" if repeats > 1 else ""
         first = plan.points[0]
         yield (
             f"            {len(plan.points)} points at concurrency {sizes}; ISL/OSL "
