@@ -23,6 +23,8 @@ DTYPES = {"U8": "<u1", "U16": "<u2", "U32": "<u4", "I32": "<i4", "I64": "<i8", "
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 MAX_HEADER_BYTES = 1 << 24
 ALIGNMENT = 8
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading a header of wrong types, sizes or depth raises."""
 
 
 class ArraysFileError(ValueError):
@@ -85,7 +87,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
             metadata = dict(header.pop("__metadata__"))
             mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
             arrays = {n: _array(mapped, 8 + length, entry) for n, entry in header.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except DAMAGED as error:
             raise ArraysFileError(f"{path}: torn or damaged ({error!r}); delete it") from error
     data = hashlib.sha256(memoryview(mapped)[8 + length :]).hexdigest()
     if data != metadata.get("sha256"):

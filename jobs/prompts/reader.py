@@ -19,6 +19,7 @@ import numpy.typing as npt
 from jobs.prompts.arrays_file import Array, ArraysFileError, read_arrays, write_arrays
 from jobs.prompts.drawing import Requests
 from jobs.prompts.errors import PromptError
+from jobs.prompts.file_check import faults
 from jobs.prompts.pieces import ID_SEPARATOR, Pieces
 
 VERSION = 1
@@ -89,12 +90,15 @@ class PromptFile:
             raise PromptFileError(f"{path}: {error.strerror or error}") from error
         except ArraysFileError as error:
             raise PromptFileError(str(error)) from error
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise PromptFileError(f"{path}: not a prompt file ({error!r})") from error
         if version != VERSION:
             raise PromptFileError(
                 f"{path}: prompt file of version {version}, this reader knows {VERSION}; delete it"
             )
+        wrong = "; ".join(faults(arrays, meta))
+        if wrong:
+            raise PromptFileError(f"{path}: not a prompt file that can be used: {wrong}; delete it")
         return cls(path, arrays, meta)
 
     def __len__(self) -> int:
@@ -115,7 +119,11 @@ class PromptFile:
         """Token ids of a prompt; form ids only."""
         if self.form != "ids":
             raise PromptFileError(f"{self.path}: form {self.form} has text, no token ids")
-        return [int(word) for word in self.text(number).split(ID_SEPARATOR)]
+        text = self.text(number)
+        try:
+            return [int(word) for word in text.split(ID_SEPARATOR)]
+        except ValueError as error:
+            raise PromptFileError(f"{self.path}: request {number}: no ids: {text[:80]!r}") from error
 
     def json_prompt(self, number: int) -> bytes:
         """The prompt as it stands in a JSON body: a list of ids, or a literal with its quotes."""
@@ -133,7 +141,10 @@ class PromptFile:
 
     def _escape(self) -> Sequence[bytes | memoryview]:
         """The pieces as JSON writes them: a piece is whole UTF-8, so each can be written alone."""
-        escaped = [json.dumps(bytes(text).decode())[1:-1].encode() for text in self._texts]
+        try:
+            escaped = [json.dumps(bytes(text).decode())[1:-1].encode() for text in self._texts]
+        except UnicodeDecodeError as error:
+            raise PromptFileError(f"{self.path}: its text is not UTF-8 ({error})") from error
         same = all(a == b for a, b in zip(escaped, self._texts, strict=True))
         return self._texts if same else escaped
 
