@@ -31,6 +31,14 @@ def faults(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Iterator[str
         yield f"{', '.join(sorted(wrong))}: not one row of numbers of their kind"
         return
     total = len(arrays["prompt_tokens"])
+    yield from _size_faults(arrays, total)
+    yield from _value_faults(arrays)
+    yield from _meta_faults(meta, total)
+    if meta.get("form") == "ids" and not np.isin(arrays["text"], ID_LETTERS).all():
+        yield "form ids, and its text is not of digits"
+
+
+def _size_faults(arrays: Mapping[str, Array], total: int) -> Iterator[str]:
     for name in PER_REQUEST:
         if name in arrays and len(arrays[name]) != total:
             yield f"{name} has {len(arrays[name])} entries for {total} requests"
@@ -38,6 +46,9 @@ def faults(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Iterator[str
     yield from _borders("piece", arrays["piece_starts"], len(arrays["pieces"]))
     if len(arrays["piece_starts"]) != total + 1:
         yield f"piece_starts has {len(arrays['piece_starts'])} entries, not {total + 1}"
+
+
+def _value_faults(arrays: Mapping[str, Array]) -> Iterator[str]:
     known = len(arrays["text_starts"]) - 1
     if arrays["pieces"].size and int(arrays["pieces"].max()) >= known:
         yield f"piece {int(arrays['pieces'].max())} is named, and there are {known}"
@@ -46,9 +57,6 @@ def faults(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Iterator[str
     for name in ("arrival_s", "wait_s"):
         if name in arrays and not (np.isfinite(arrays[name]) & (arrays[name] >= 0)).all():
             yield f"{name} has an entry that is no time"
-    yield from _meta_faults(meta, total)
-    if meta.get("form") == "ids" and not np.isin(arrays["text"], ID_LETTERS).all():
-        yield "form ids, and its text is not of digits"
 
 
 def _meta_faults(meta: Mapping[str, Any], total: int) -> Iterator[str]:

@@ -123,7 +123,9 @@ class PromptFile:
         try:
             return [int(word) for word in text.split(ID_SEPARATOR)]
         except ValueError as error:
-            raise PromptFileError(f"{self.path}: request {number}: no ids: {text[:80]!r}") from error
+            raise PromptFileError(
+                f"{self.path}: request {number}: no ids: {text[:80]!r}"
+            ) from error
 
     def json_prompt(self, number: int) -> bytes:
         """The prompt as it stands in a JSON body: a list of ids, or a literal with its quotes."""

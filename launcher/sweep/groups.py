@@ -135,14 +135,18 @@ def _joined_config(config: LaunchConfig, points: Sequence[Point]) -> LaunchConfi
 
 
 def _named(points: Sequence[Point]) -> Iterator[Point]:
-    """Points in their places, each with a seed and a name of its own."""
+    """Points in their places, each with a seed and a name of its own: workload.seed + index, and
+    where workloads of other seeds have taken that, the next one beyond all of theirs."""
     lengths = {(point.isl, point.osl) for point in points}
     names = [point_name(point, len(lengths) > 1) for point in points]
-    counts, seen = Counter(names), Counter[str]()
+    counts, seen, taken = Counter(names), Counter[str](), set[int]()
     for index, (point, name) in enumerate(zip(points, names, strict=True)):
         seen[name] += 1
         own = f"{name}-{seen[name]}" if counts[name] > 1 else name
         seed = point.seed - point.index + index
+        while seed in taken:
+            seed += len(points)
+        taken.add(seed)
         yield replace(point, index=index, name=own, seed=seed)
 
 
