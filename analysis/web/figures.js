@@ -67,7 +67,8 @@ function laidOut(xName, yName, fits = () => true) {
     hollow: value("verdict", row) !== "VALID", size: rows.length > 1000 ? 3 : 5,
     tell: () => toldOf(row), pick: () => pickRun(value("run", row)),
   }));
-  return { rows, lines, marks, crowded: runs.size > MANY_LINES };
+  const means = [...runs.values()].flatMap((own) => meansOf(own, xName, yName)).map(([x, y]) => ({ x, y }));
+  return { rows, lines, marks, means, crowded: runs.size > MANY_LINES };
 }
 
 // Sent by the clock, not in a closed loop.
@@ -122,9 +123,9 @@ function publishedBeside(row) {
 
 function drawPareto() {
   const divisor = DIVISORS.find((one) => one.id === state.divisor);
-  const { rows, lines, marks, crowded } = laidOut("generation_tps_per_user", divisor.id);
+  const { rows, lines, marks, means, crowded } = laidOut("generation_tps_per_user", divisor.id);
   const published = state.reference ? publishedMarks(divisor.id) : { lines: [], marks: [], bars: [] };
-  const edge = frontierOf(marks);
+  const edge = frontierOf(means);
   const every = [...marks, ...published.marks];
   const [least, most] = spread(every.map((mark) => mark.y));
   chart(byId("pareto"), {
@@ -211,8 +212,12 @@ function drawLatency(kind, label) {
     y: { label: `${kind.toUpperCase()} ${word}, ms`, kind: most / least > 20 ? "log10" : "linear", values: marks.map((m) => m.y) },
     lines, marks, bars: [], watermark: watermarkWords(), height: 300,
   });
-  const missing = chosen.length - rows.length;
-  byId(`${kind}-note`).textContent = missing ? `${missing} chosen points have no such figure.` : "";
+  const paced = byRate ? 0 : chosen.filter(isTimed).length;
+  const missing = chosen.length - rows.length - paced;
+  byId(`${kind}-note`).textContent = [
+    missing ? `${missing} chosen points have no such figure.` : "",
+    paced ? `${paced} chosen points were sent at a rate: only the closed loops are drawn.` : "",
+  ].join(" ").trim();
 }
 
 function watermarkWords() {
