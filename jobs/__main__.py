@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import json
 import logging
 import os
@@ -24,7 +25,6 @@ from jobs.free_nodes import count_nodes
 from jobs.hostlist import NodeListError, expand_hostlist
 from jobs.landed import look_at_records, set_aside
 from jobs.outcome import refusal
-from jobs.pipeline import run_job
 from jobs.plain_text import printable
 from jobs.record_files import read_object
 from jobs.records import RecordError, to_json
@@ -120,6 +120,8 @@ def execute(run_dir: RunDir, snapshot: str | None = None) -> int:
 
     `snapshot` is the hash of what was submitted, from the batch script.
     """
+    # Whoever asks about runs need not wait for all that it takes to run one.
+    run_job = importlib.import_module("jobs.pipeline").run_job
     run = read_run(run_dir.run_json)
     dialect_of(run.engine.protocol)
     with stop_signals.held(), held(run_dir):

@@ -104,5 +104,5 @@ def _strangers(run_dir: RunDir, known: set[Path]) -> list[Path]:
     found: list[Path] = []
     for folder in (run_dir.points, run_dir.accuracy):
         if folder.is_dir():
-            found += [path for path in sorted(folder.iterdir()) if RECORD.fullmatch(path.name)]
+            found += sorted(path for path in folder.iterdir() if RECORD.fullmatch(path.name))
     return [path for path in found if path not in known and not path.name.startswith(".")]

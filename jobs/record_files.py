@@ -70,6 +70,14 @@ def read_record(kind: type[R], path: Path) -> R:
     return record
 
 
+def typed(kind: type[R], data: dict[str, Any], where: str) -> R:
+    """A `kind` from an object that was read already; RecordError names the field that is wrong."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError:
+        return records.from_json(kind, data, where)
+
+
 def check_schema(data: dict[str, Any], path: Path) -> None:
     """RecordError unless the record is of the schema this program knows."""
     version = data.get("schema", records.SCHEMA_VERSION)
@@ -80,15 +88,14 @@ def check_schema(data: dict[str, Any], path: Path) -> None:
 
 def check_numbers(record: Any, where: str) -> None:
     """RecordError for a number that no measurement can have given."""
-    values = vars(record)
     names, parts = _numeric(typing.cast(Any, type(record)))
     for name in names:
-        low, value = -LARGEST_NUMBER if name in MAY_BE_NEGATIVE else 0, values[name]
+        low, value = -LARGEST_NUMBER if name in MAY_BE_NEGATIVE else 0, getattr(record, name)
         if value is not None and not low <= value <= LARGEST_NUMBER:
             raise RecordError(f"{where}: {name}: impossible value {value!r}")
     for name in parts:
-        if values[name] is not None:
-            check_numbers(values[name], f"{where}: {name}")
+        if getattr(record, name) is not None:
+            check_numbers(getattr(record, name), f"{where}: {name}")
 
 
 def _content(path: Path) -> bytes:
@@ -142,7 +149,7 @@ def _plausible(record: Any) -> bool:
     numbers = [value for value in numbers_of(record) if value is not None]
     if numbers and not (min(numbers) >= 0 and sum(numbers) <= LARGEST_NUMBER):
         return False
-    parts = [vars(record)[name] for name in apart]
+    parts = [getattr(record, name) for name in apart]
     return all(part is None or _plausible(part) for part in parts)
 
 
@@ -156,7 +163,7 @@ def _numbers(kind: Any) -> tuple[Callable[[Any], Sequence[Any]], tuple[str, ...]
     inner = [f"{n}.{each}" for n in parts if n not in apart for each in _numeric(hints[n])[0]]
     paths = [*names, *inner]
     if len(paths) < 2:  # attrgetter gives a tuple for several names only
-        return lambda record: [vars(record)[path] for path in paths], apart
+        return lambda record: [getattr(record, path) for path in paths], apart
     return operator.attrgetter(*paths), apart
 
 

@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 
 from analysis.run import RunJson, parse_run
-from jobs.record_files import check_numbers, read_object, read_record
+from jobs.record_files import check_numbers, read_object, read_record, typed
 from jobs.records import BenchPoint, Outcome, RecordError, Station, Stations, from_json, to_json
+from jobs.run_spec import Plan
 from tests.analysis_runs import completed_run, outcome, point
+from tests.fakes_jobs import pair_run
 
 STATIONS = Stations(span_s=90.0, decode=Station(ranks=8, looks=800, running=400.5))
+OLDER = {"window", "schema", "stations", "raw", "snapshot", "ttft_ms", "request_throughput"}
 CHANGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "as written": lambda d: d,
     "a newer writer's field": lambda d: d | {"new": {"deep": [1, 2]}},
     "a whole number where a part is allowed": lambda d: d | {"duration_s": 100},
-    "an older writer": lambda d: {k: v for k, v in d.items() if k not in {"window", "schema"}},
+    "an older writer": lambda d: {k: v for k, v in d.items() if k not in OLDER},
     "stations": lambda d: d | {"stations": to_json(STATIONS)},
     "a negative seed": lambda d: d | {"seed": -7},
     "half a surrogate": lambda d: d | {"name": "\ud800"},
@@ -84,3 +87,11 @@ def test_a_record_with_a_part_that_may_be_missing_is_plausible_without_it(tmp_pa
     path.write_text(json.dumps(to_json(outcome())))
     assert read_record(Outcome, path).teardown is None
     check_numbers(point(stations=STATIONS), "here")
+
+
+def test_a_plan_converted_in_one_step_is_the_plan_read_field_by_field() -> None:
+    data = pair_run()["plan"]
+    assert typed(Plan, data, "plan") == from_json(Plan, data, "plan")
+    broken = data | {"workers": [data["workers"][0] | {"gpus": ["x"]}]}
+    with pytest.raises(RecordError, match=r"plan: workers\[0\].*gpus.*expected int, found 'x'"):
+        typed(Plan, broken, "plan")

@@ -9,8 +9,8 @@ from typing import Any
 
 from jobs.landed import look_at_records
 from jobs.plain_text import printable
-from jobs.record_files import read_object
-from jobs.records import AccuracyRepeat, BenchPoint, RecordError, from_json
+from jobs.record_files import read_object, typed
+from jobs.records import AccuracyRepeat, BenchPoint, RecordError
 from jobs.run_spec import RunSpec
 from jobs.runs.timeline import Timeline, seconds
 from jobs.store import RunDir
@@ -136,7 +136,7 @@ def read_facts(run_dir: RunDir, brief: bool = False) -> RunFacts:
     facts = RunFacts(run_dir, timeline=Timeline(run_dir.events), brief=brief)
     data = facts._object(run_dir.run_json)
     try:
-        facts.spec = from_json(RunSpec, data, str(run_dir.run_json)) if data else None
+        facts.spec = typed(RunSpec, data, str(run_dir.run_json)) if data else None
     except (RecordError, TypeError, ValueError) as error:
         facts._warn(str(error))
     facts.label = printable(str(data.get("name", "")))[:60]
