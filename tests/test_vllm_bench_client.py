@@ -22,6 +22,7 @@ from jobs.prompts.cache import PromptCache
 from jobs.prompts.making import Maker
 from jobs.prompts.reader import PromptFile
 from jobs.prompts.spec import Spec
+from jobs.result_file import goodput_share
 from tests.toy_tokenizers import ToyTokenizer
 
 REPOSITORY = Path(__file__).parent.parent
@@ -228,11 +229,13 @@ def client(tmp_path: Path, server: tuple[str, list[dict[str, Any]]]) -> Iterator
     bench += ["--model", "tiny", "--tokenizer", model, "--num-prompts", "8"]
     bench += ["--ignore-eos", "--temperature", "0", "--disable-tqdm", "--max-concurrency", "2"]
     bench += ["--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,99"]
+    bench += ["--goodput", "ttft:60000", "tpot:60000"]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": "a-key"}
 
     def start() -> subprocess.Popen[str]:
         python = str(ENGINE / "bin" / "python")
-        command = [python, "-m", "jobs.clients.vllm_bench", *arguments(tmp_path, *bench)]
+        own = ["--warmup-rate", "50", "--vllm-bench-json", str(tmp_path / "kept" / "c4.json")]
+        command = [python, "-m", "jobs.clients.vllm_bench", *own, *arguments(tmp_path, *bench)]
         child = subprocess.Popen(
             command,
             cwd=REPOSITORY,
@@ -282,6 +285,12 @@ def test_vllms_own_benchmark_sends_our_prompts_once_and_only_after_go(
     assert result["total_input_tokens"] == made.prompt_tokens[3:].sum()
     assert result["total_output_tokens"] == made.output_tokens[3:].sum()
     assert {"p50_ttft_ms", "p90_tpot_ms", "p99_itl_ms", "p99_e2el_ms"} <= set(result)
+    assert goodput_share(result, 8) == pytest.approx(1.0)
+    assert result["load"]["client_processes"] == 1
+    assert result["load"]["client_cpu_s"] > 0
+    kept = json.loads((tmp_path / "kept" / "c4.json").read_text())
+    assert sum(kept["output_lens"]) == result["total_output_tokens"]
+    assert "generated_texts" not in kept
     told = read_progress(tmp_path / "c4.progress")
     assert told is not None
     assert (told.stage, told.total, told.exact) == ("measured", 8, False)
