@@ -20,6 +20,7 @@ from analysis.foreign_answers import is_answer, row_of_answers
 from analysis.foreign_names import Named, named_by
 from analysis.foreign_points import has_totals, point_of, run_of
 from analysis.foreign_rows import Row, row_of
+from analysis.foreign_told import read_told
 from analysis.run import Run
 
 LARGEST = 64 * 2**20
@@ -43,21 +44,21 @@ class Foreign:
 def read_foreign(path: Path) -> Foreign:
     """AnalysisError for a file that is no result of a tool that is known here."""
     found, named = Foreign(), named_by(path)
-    objects, answers = list(_objects(path)), []
+    objects, answers, told = list(_objects(path)), [], read_told(path)
     for place, data in enumerate(objects):
         where = path.name if len(objects) == 1 else f"{path.name}#{place + 1}"
         if isinstance(data, dict) and is_answer(data):
             answers.append(data)
             continue
         try:
-            _take(found, data, where, path, named)
+            _take(found, data | told if isinstance(data, dict) else data, where, path, named)
         except BrokenFileError as error:
             found.warnings.append(f"{path}: {error}")
     if answers:
         found.rows.append(row_of_answers(answers, path))
     if found.run is None and not found.rows:
-        told = f" ({found.warnings[0]})" if found.warnings else ""
-        raise AnalysisError(f"{path}: no result of a tool known here: {KINDS}{told}")
+        why = f" ({found.warnings[0]})" if found.warnings else ""
+        raise AnalysisError(f"{path}: no result of a tool known here: {KINDS}{why}")
     return found
 
 

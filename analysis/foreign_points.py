@@ -37,18 +37,27 @@ UNSEEN = Latency(mean=0.0)
 def run_of(path: Path, data: dict[str, Any], named: Named) -> Run:
     """A run that has nothing but the client's figures."""
     tool = _tool(data, path)
-    roles = {"prefill": named.prefill, "decode": named.decode}
+    roles = {
+        "prefill": count(data.get("prefill_gpus")) or named.prefill,
+        "decode": count(data.get("decode_gpus")) or named.decode,
+    }
+    apart = None not in roles.values()
+    told = count(data.get("gpus")) or named.gpus
+    both = sum(gpus or 0 for gpus in roles.values()) if apart else None
+    if told and both and told != both:
+        raise RecordError(f"{told} GPUs are not the {both} of prefill and decode: {roles}")
+    labels = {name: data.get(key) for name, key in (("model", "model_id"), ("topology",) * 2)}
     return Run(
         path=path,
         run_id=path.stem if path.parent.name in ("", ".") else f"{path.parent.name}/{path.stem}",
-        labels={"model": str(data.get("model_id") or "")} if data.get("model_id") else {},
+        labels={name: str(text) for name, text in labels.items() if text},
         engine=str(data.get("backend") or data.get("endpoint_type") or ""),
         rehearsal=False,
         served_model=str(data["model_id"]) if data.get("model_id") else None,
-        serving_gpus=named.gpus,
-        allocated_gpus=None,
-        role_gpus={role: count for role, count in roles.items() if count},
-        disaggregated=bool(named.prefill and named.decode),
+        serving_gpus=told or both,
+        allocated_gpus=count(data.get("allocated_gpus")),
+        role_gpus={role: gpus for role, gpus in roles.items() if gpus},
+        disaggregated=apart,
         uses_nixl=False,
         stream_interval=1,
         segment=None,

@@ -17,6 +17,7 @@ from pathlib import Path
 from analysis.errors import AnalysisError, BrokenFileError
 from analysis.foreign import read_foreign
 from analysis.foreign_rows import Row
+from analysis.foreign_told import NAME as TOLD
 from analysis.nodes import node_doubts
 from analysis.run import Run, RunJson, parse_run
 from analysis.safetext import printable
@@ -110,6 +111,8 @@ def _is_file(path: Path) -> bool:
 
 def _add_foreign(path: Path, loaded: Loaded) -> None:
     """Another tool's result; what of it cannot be used costs a warning."""
+    if path.name == TOLD:  # What is told of the others; a pattern such as *.json names it too.
+        return
     found = read_foreign(path)
     if found.run is not None:
         loaded.runs.append(found.run)

@@ -234,3 +234,67 @@ def test_per_cent_is_no_share(tmp_path: Path, capsys: Capture, changes: dict[str
 def test_a_score_of_nothing_is_none(tmp_path: Path, changes: dict[str, Any]) -> None:
     summary = {"accuracy": 0.9, "invalid_rate": 0.0, "num_questions": 1319} | changes
     assert row_of(tmp_path, summary)["verdict"] == "INVALID"
+
+
+APART = {"total_tps_per_gpu": 4915.2, "output_tps_per_gpu": 546.1333, "input_tps_per_prefill_gpu":
+         13107.2, "output_tps_per_decode_gpu": 819.2}  # fmt: skip
+APART_RESULT: dict[str, Any] = {"duration": 200.0, "num_prompts": 2560, "completed": 2560,
+        "total_input_tokens": 20971520,
+        "total_output_tokens": 2621440, "request_throughput": 12.8}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "figures"),
+    [
+        ({"prefill_gpus": 8, "decode_gpus": 16}, APART),
+        ({"prefill_gpus": "8", "decode_gpus": "16", "gpus": 24}, APART),
+        ({"gpus": 24, "allocated_gpus": 32},
+         {"total_tps_per_gpu": 4915.2, "total_tps_per_allocated_gpu": 3686.4,
+          "output_tps_per_decode_gpu": None, "input_tps_per_prefill_gpu": None}),
+        ({"decode_gpus": 16}, {"output_tps_per_decode_gpu": 819.2, "total_tps_per_gpu": None}),
+        ({}, dict.fromkeys(APART)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["files", "metadata"])
+def test_gpus_that_a_tool_does_not_know_are_told_beside_it(
+    tmp_path: Path, place: str, told: dict[str, Any], figures: dict[str, float | None]
+) -> None:
+    if place == "files":
+        beside = {"gpus": 24, "files": {"x.json": told}} if "gpus" in told else told
+        (tmp_path / "told.json").write_text(json.dumps(beside))
+    row = row_of(tmp_path, result(**APART_RESULT | (told if place == "metadata" else {})))
+    for name, value in figures.items():
+        assert (None if pd.isna(row[name]) else round(row[name], 4)) == value, name
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ('{"prefill": 8}', "key 'prefill'"),
+        ('{"gpus": 0}', "expected a number above 0"),
+        ('{"gpus": true}', "expected a number above 0"),
+        ('{"topology": 8}', "expected a text"),
+        ('{"files": []}', "expected an object of file names"),
+        ("[]", "expected an object"),
+        ("{", "cannot be read"),
+    ],
+)
+def test_what_is_told_beside_and_not_understood_is_one_error(
+    tmp_path: Path, told: str, words: str
+) -> None:
+    (tmp_path / "told.json").write_text(told)
+    (tmp_path / "x.json").write_text(json.dumps(result()))
+    with pytest.raises(AnalysisError, match=words):
+        load([tmp_path / "x.json"])
+
+
+def test_what_is_told_beside_is_no_result_itself_and_lengths_are_held_to_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "told.json").write_text('{"random_input_len": 1200, "topology": "dep8"}')
+    (tmp_path / "x.json").write_text(json.dumps(result()))
+    loaded = load(sorted(tmp_path.glob("*.json")))
+    assert (len(loaded.runs), loaded.warnings) == (1, [])
+    row = row_of(tmp_path, result())
+    assert (row["topology"], row["verdict"]) == ("dep8", "INVALID")
+    assert "mean input length 1000.0 is not that of 1200..1200" in row["reasons"]
