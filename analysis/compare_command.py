@@ -37,8 +37,10 @@ def main(argv: Sequence[str]) -> int:
             f"--tolerance {options.tolerance:g}: allowed is 0 up to 100, in per cent"
         )
     metrics = COMPARED
-    if options.metrics:
+    if options.metrics is not None:
         metrics = tuple(word.strip() for word in options.metrics.split(",") if word.strip())
+        if not metrics:
+            raise AnalysisError("--metrics: no name given; `python -m analysis columns` lists them")
     for name in metrics:
         if not find(name).better:
             raise AnalysisError(f"--metrics: of {name} neither side is better")

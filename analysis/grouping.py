@@ -64,6 +64,8 @@ def pivot(frame: pd.DataFrame, words: str) -> tuple[pd.DataFrame, tuple[Metric, 
             " concurrency:topology:total_tps_per_gpu"
         )
     index, across = find(parts[0]), find(parts[1])
+    if index == across:
+        raise AnalysisError(f"--pivot {words!r:.80}: rows and columns are both {index.name}")
     value, how = _aggregate(":".join(parts[2:]) if len(parts) == 4 else f"{parts[2]}:mean")
     kept, note = counted(frame)
     kinds = sorted(kept[across.name].dropna().unique(), key=lambda each: (str(type(each)), each))
@@ -83,7 +85,9 @@ def pivot(frame: pd.DataFrame, words: str) -> tuple[pd.DataFrame, tuple[Metric, 
         columns[name] = pd.Series(wide[kind].to_numpy(), dtype=DTYPES[shown.kind])
         metrics.append(replace(shown, name=name, label=f"{kind}"))
     told = f"cells: {how} of {value.name} ({value.doc})"
-    return pd.DataFrame(columns), tuple(metrics), "; ".join(filter(None, [told, note]))
+    absent = int(kept[[index.name, across.name]].isna().any(axis=1).sum())
+    lost = f"{absent} without {index.name} or {across.name} left out" if absent else ""
+    return pd.DataFrame(columns), tuple(metrics), "; ".join(filter(None, [told, note, lost]))
 
 
 def counted(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:

@@ -169,7 +169,8 @@ def find_runs(path: Path, loaded: Loaded) -> list[Path]:
         if not path.exists():
             raise AnalysisError(f"{path}: no such run directory")
         if not path.is_dir():
-            raise AnalysisError(f"{path}: is a file; give the run directory that holds it")
+            what = "a file" if path.is_file() else "no regular file"
+            raise AnalysisError(f"{path}: is {what}; give the run directory that holds it")
         found = list(_walk(path, SEARCH_DEPTH, loaded))
     except OSError as error:
         raise AnalysisError(f"{path}: cannot be read: {error.strerror}") from error

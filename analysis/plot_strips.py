@@ -23,7 +23,9 @@ def bottleneck(frame: pd.DataFrame, look: Look) -> Figure | None:
     rows = frame[drawn(frame).mask]
     if "bottleneck" not in rows or not rows["bottleneck"].fillna("").astype(bool).any():
         return None
-    rows = rows.drop_duplicates(["run", "concurrency", "request_rate", "workload"])
+    rows = rows.dropna(subset=["concurrency"]).drop_duplicates(
+        ["run", "concurrency", "request_rate", "workload"]
+    )
     loads = list(zip(rows["concurrency"], rows["request_rate"].fillna(0), strict=True))
     columns = sorted(set(loads))
     runs = list(dict.fromkeys(rows["run"]))[:MAX_STRIPS]

@@ -21,6 +21,7 @@ from analysis.frontier import on_frontier
 from analysis.palette import Style, style
 from analysis.point_rows import means
 from analysis.reference import Reference
+from analysis.safetext import shorten
 
 MARKS = {
     "circle": "o", "square": "s", "triangle": "^", "diamond": "D", "down": "v",
@@ -43,9 +44,12 @@ SETTINGS = {
     "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
     "legend.frameon": False, "savefig.dpi": 300, "figure.constrained_layout.use": True,
     "svg.fonttype": "path", "svg.hashsalt": "launcher", "pdf.fonttype": 42,
+    "text.parse_math": False,
 }  # fmt: skip
-"""Text is outlines in SVG and embedded TrueType in PDF; the same input gives the same bytes."""
+"""Text is outlines in SVG and embedded TrueType in PDF; the same input gives the same bytes. "$" in
+a name begins no formula."""
 MM = 1 / 25.4
+LONGEST_LABEL = 48
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +135,7 @@ def _lines(
         known = styles[name]
         axes.plot(
             run[x], run[y], color=known.colour, dashes=known.dash or (None, None),
-            label=None if name in told else name, marker=MARKS[known.mark],
+            label=None if name in told else _label(name), marker=MARKS[known.mark],
             markerfacecolor=known.colour,
         )  # fmt: skip
         repeated = run[(run[f"{x}_half"] > 0) | (run[f"{y}_half"] > 0)]
@@ -146,6 +150,12 @@ def _lines(
                 markerfacecolor=face, zorder=3,
             )  # fmt: skip
         told.add(name)
+
+
+def _label(name: str) -> str:
+    """A series' name in the legend: short enough to leave room, and told whatever it begins with
+    (what begins with "_" is left out by matplotlib)."""
+    return shorten(f" {name}" if name.startswith("_") else name, LONGEST_LABEL)
 
 
 def _runs(rows: pd.DataFrame, by: str) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from jobs.plain_text import printable
 
 __all__ = ["csv_cell", "latex_cell", "markdown_cell", "printable", "shorten"]
@@ -9,8 +11,9 @@ __all__ = ["csv_cell", "latex_cell", "markdown_cell", "printable", "shorten"]
 LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$",
     "#": r"\#", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
 }  # fmt: skip
+MARKDOWN = re.compile(r"[\\|`\[*~$]|(?<!\w)_|_(?!\w)")
 FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
@@ -28,11 +31,16 @@ def csv_cell(text: str) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """`text` as one cell of a markdown table: no cell ends early, no HTML starts."""
+    """`text` as one cell of a markdown table: no cell ends early, no HTML, emphasis or formula
+    starts."""
     text = text.replace("&", "&amp;").replace("<", "&lt;")
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("`", "\\`").replace("[", "\\[")
+    return MARKDOWN.sub(r"\\\g<0>", text)
 
 
 def latex_cell(text: str) -> str:
-    """`text` such that LaTeX prints it: no command starts, no cell ends early."""
-    return "".join(LATEX.get(sign, sign) for sign in text)
+    """`text` such that LaTeX prints it: no command starts, no cell ends early.
+
+    A first cell that begins with [ or * would be an option of the row end above it.
+    """
+    shown = "".join(LATEX.get(sign, sign) for sign in text)
+    return f"{{{shown[0]}}}{shown[1:]}" if shown[:1] in ("[", "*") else shown

@@ -63,6 +63,9 @@ class View:
 def main(argv: Sequence[str]) -> int:
     """The exit status; AnalysisError for a request that cannot be answered."""
     options = _parser().parse_args(argv)
+    for name in ("group", "pivot", "agg", "columns"):
+        if (given := getattr(options, name)) is not None and not given.strip(" ,"):
+            raise AnalysisError(f"--{name}: no name given; `python -m analysis columns` lists them")
     if options.agg and not (options.group or options.pool):
         raise AnalysisError("--agg goes with --group or --pool")
     if sum(map(bool, (options.group, options.pivot, options.pool))) > 1:
@@ -76,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     loaded = load([Path(path) for path in options.runs])
     whole = compute_all(tidy(loaded))
     frame = whole
-    if options.filter:
+    if options.filter is not None:
         frame = whole[matches(whole, options.filter, find)]
         if frame.empty and len(whole):
             warn(f"warning: --filter leaves none of {len(whole)} rows")
@@ -103,7 +106,7 @@ def _view(
 ) -> View:
     """The frame grouped or as it is, sorted, with its columns and notes."""
     if not (options.group or options.pivot or options.pool):
-        ordered = sort(frame, options.sort) if options.sort else frame
+        ordered = sort(frame, options.sort) if options.sort is not None else frame
         if not (options.columns or options.all_columns) and columns == pick(None, False):
             columns = beside(columns, frame)
         return View(ordered, columns, legend(loaded, ordered))
@@ -113,7 +116,7 @@ def _view(
         made, metrics, note = pool(frame, options.agg)
     else:
         made, metrics, note = group(frame, options.group, options.agg)
-    if options.sort:
+    if options.sort is not None:
         made = sort(made, options.sort, metrics)
     return View(made, chosen(metrics, options.columns), f"{printable(note)}\n" if note else "")
 
@@ -167,6 +170,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _form(given: str | None, out: Path | None) -> str:
     suffix = out.suffix.lower() if out else ""
+    if given is None and suffix not in ("", ".txt", *SUFFIXES):
+        known = ", ".join(SUFFIXES)
+        raise AnalysisError(f"--out {out}: the suffix is none of {known}; or give --format")
     form: str = given or SUFFIXES.get(suffix, "text")
     if form == "parquet" and out is None:
         raise AnalysisError("--format parquet is not text: give --out FILE")

@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from jobs.targets import check_target
+
 RESERVE_BYTES = 64 * 1024
 
 
@@ -164,6 +166,7 @@ class RunDir:
 
 def write_text(path: Path, text: str, mode: int = 0o600) -> None:
     """`text` at `path`, whole or not at all."""
+    check_target(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.clients.merged import Measured
+from jobs.targets import check_target
 
 
 def write_requests(path: Path, measured: Measured, prompts: Any) -> None:
@@ -20,6 +21,7 @@ def write_requests(path: Path, measured: Measured, prompts: Any) -> None:
     `prompts` has prompt_tokens, output_tokens and warmup of a prompt file. Written aside and
     renamed.
     """
+    check_target(path)
     columns = measured.columns
     index = columns["index"]
     kinds = np.array(measured.kinds, dtype=object)

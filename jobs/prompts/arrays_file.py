@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from jobs.targets import check_target
+
 Array = npt.NDArray[Any]
 DTYPES = {"U8": "<u1", "U16": "<u2", "U32": "<u4", "I32": "<i4", "I64": "<i8", "F64": "<f8"}
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
@@ -62,6 +64,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str,
 
 
 def _write_whole(path: Path, parts: Iterable[Any]) -> None:
+    check_target(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

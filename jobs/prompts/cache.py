@@ -16,6 +16,7 @@ from pathlib import Path
 
 from jobs.prompts.arrays_file import ArraysFileError
 from jobs.prompts.errors import PromptError
+from jobs.targets import check_target
 
 LIMIT_BYTES = 1 << 30
 ENTRY = "*.prompts"
@@ -48,6 +49,7 @@ class PromptCache:
 
     def hand_out(self, key: str, out: Path) -> None:
         """The entry at `out` as well, whole or not at all: a hard link, or a copy."""
+        check_target(out)
         out.parent.mkdir(parents=True, exist_ok=True)
         aside = out.with_name(f".{out.name}.{os.getpid()}.tmp")
         aside.unlink(missing_ok=True)

@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 
 from jobs.prompts.reader import PromptFile, PromptFileError
+from jobs.targets import check_target
 
 
 def write_lines(file: PromptFile, out: Path) -> None:
     """One object a measured request, {"prompt", "prompt_len", "output_tokens", "output_len"}, at
     `out`, whole or not at all; warm-up requests are left out, vLLM makes its own."""
+    check_target(out)
     if file.form != "text":
         raise PromptFileError(f"{file.path}: form {file.form}; vLLM's custom data set is of texts")
     aside = out.with_name(f".{out.name}.{os.getpid()}.tmp")
