@@ -22,6 +22,7 @@ from tests.fakes_jobs import (
     make_run,
     outcome,
     pair_run,
+    point,
     start_driver,
     step,
     wait_for_event,
@@ -71,10 +72,25 @@ def again(run_dir: RunDir) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_whole_run_with_several_ranks_leaves_every_record(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    """A run of several ranks with everything there is, to its good end. Only to be read."""
     document = pair_run(prefill_dp=2, decode_dp=4, points=(2, 4), accuracy=WORD_PROBLEMS)
     document["plan"]["sample_s"] = 0.1  # a rate needs two looks, on a busy machine too
-    run_dir = finish(tmp_path / "run", document)
+    document["plan"]["prompts"] = step("prompts", 0, [PYTHON, "-c", "pass"])
+    return finish(tmp_path_factory.mktemp("whole") / "run", document)
+
+
+@pytest.fixture(scope="module")
+def banded(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    """A run of one point, its canary in the band form, to its good end."""
+    form = {"enabled": True, "prompts": 4, "tokens": 4, "prompt_tokens": 64, "form": "band"}
+    document = pair_run(points=(2,), canary=form)
+    return finish(tmp_path_factory.mktemp("banded") / "run", document)
+
+
+def test_a_whole_run_with_several_ranks_leaves_every_record(whole: RunDir) -> None:
+    run_dir = whole
     assert outcome(run_dir)["status"] == "completed"
     assert outcome(run_dir)["cause"] == ""
     for index, concurrency in enumerate((2, 4)):
@@ -99,23 +115,20 @@ def test_two_runs_on_one_machine_share_no_address() -> None:
     assert len({node.address for node in (*first, *second)}) == 8
 
 
-def test_the_canary_proves_every_pair_and_the_state(tmp_path: Path) -> None:
-    run_dir = finish(tmp_path / "run", pair_run(prefill_dp=2, decode_dp=3, points=()))
-    report = canary(run_dir)
+def test_the_canary_proves_every_pair_and_the_state(whole: RunDir) -> None:
+    report = canary(whole)
     assert report["verdict"] == "passed"
     pairs = {(pair["prefill"], pair["decode"]) for pair in report["pairs"]}
-    assert len(pairs) == 6
+    assert len(pairs) == 8
     assert all(pair["external_tokens"] == pair["expected_tokens"] for pair in report["pairs"])
     assert [p["equal"] for p in report["prompts"]] == [16] * 8
     assert all(p["control"]["detects"] for p in report["prompts"])
     assert report["router"]["external_tokens"] == report["router"]["expected_tokens"]
 
 
-def test_the_band_form_passes_on_a_right_state(tmp_path: Path) -> None:
-    form = {"enabled": True, "prompts": 4, "tokens": 4, "prompt_tokens": 64, "form": "band"}
-    run_dir = finish(tmp_path / "run", pair_run(points=(), canary=form))
-    assert canary(run_dir)["verdict"] == "passed"
-    assert [p["overlap"] for p in canary(run_dir)["prompts"]] == [20] * 4
+def test_the_band_form_passes_on_a_right_state(banded: RunDir) -> None:
+    assert canary(banded)["verdict"] == "passed"
+    assert [p["overlap"] for p in canary(banded)["prompts"]] == [20] * 4
 
 
 @pytest.mark.parametrize("form", ["exact", "band"])
@@ -145,10 +158,11 @@ def test_prompts_that_cannot_be_made_end_the_run_with_their_reason(tmp_path: Pat
     assert "tokenizer /t cannot be loaded" in outcome(run_dir)["cause"]
 
 
-def test_the_step_that_made_the_prompts_may_end_before_the_run(tmp_path: Path) -> None:
-    document = pair_run(prompts=step("prompts", 0, [PYTHON, "-c", "pass"]))
-    run_dir = finish(tmp_path / "run", document)
-    assert outcome(run_dir)["status"] == "completed"
+def test_the_step_that_made_the_prompts_may_end_before_the_run(whole: RunDir) -> None:
+    told = [event["event"] for event in events(whole) if event.get("step") == "prompts"]
+    assert "started" in told
+    assert "died" not in told
+    assert outcome(whole)["status"] == "completed"
 
 
 def test_an_aggregated_run_skips_the_canary(tmp_path: Path) -> None:
@@ -168,17 +182,17 @@ def test_an_aggregated_run_skips_the_canary(tmp_path: Path) -> None:
     assert (server.generation_tokens or 0) > 0
 
 
-def test_the_key_is_private_and_in_no_file_but_its_own(tmp_path: Path) -> None:
-    run_dir = finish(tmp_path / "run", pair_run(points=(2,)))
+def test_the_key_is_private_and_in_no_file_but_its_own(whole: RunDir) -> None:
+    run_dir = whole
     key = run_dir.api_key.read_text().strip()
     assert stat.S_IMODE(run_dir.api_key.stat().st_mode) == 0o600
     for path in run_dir.path.rglob("*"):
         if path.is_file() and path != run_dir.api_key:
-            assert key not in path.read_text(errors="replace"), path
+            assert key.encode() not in path.read_bytes(), path
 
 
-def test_a_finished_run_is_refused_and_stays_as_it_was(tmp_path: Path) -> None:
-    run_dir = finish(tmp_path / "run", pair_run(points=()))
+def test_a_finished_run_is_refused_and_stays_as_it_was(whole: RunDir) -> None:
+    run_dir = whole
     before = run_dir.outcome.read_text()
     second = again(run_dir)
     assert second.returncode == 2
@@ -197,12 +211,11 @@ def test_two_drivers_never_share_a_run_directory(tmp_path: Path) -> None:
     assert first.wait(timeout=120) == 1
 
 
-def test_points_that_are_there_already_are_not_measured_again(tmp_path: Path) -> None:
-    document = pair_run(points=(2, 3))
-    points = document["plan"]["points"]
-    run_dir = finish(
-        tmp_path / "run", {**document, "plan": {**document["plan"], "points": points[:1]}}
-    )
+def test_points_that_are_there_already_are_not_measured_again(banded: RunDir) -> None:
+    run_dir = banded
+    document = json.loads(run_dir.run_json.read_text())
+    plan = document["plan"]
+    plan["points"].append(point(1, 3, None, plan["base_url"]))
     run_dir.outcome.unlink()
     measured = run_dir.point(0, 2).read_text()
     run_dir.run_json.write_text(json.dumps(document))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -57,6 +58,19 @@ def stopped_after_one_point(folder: Path, number: signal.Signals) -> RunDir:
     return run_dir
 
 
+@pytest.fixture(scope="module")
+def cancelled(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    """Such a run, to be copied."""
+    return stopped_after_one_point(tmp_path_factory.mktemp("cancelled") / "run", signal.SIGTERM)
+
+
+@pytest.fixture
+def stopped(cancelled: RunDir, tmp_path: Path) -> RunDir:
+    """A copy of it, to do with as one likes."""
+    shutil.copytree(cancelled.path, tmp_path / "run")
+    return RunDir(tmp_path / "run")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_run_goes_on_with_what_is_missing_and_keeps_what_was_measured(
     tmp_path: Path, number: signal.Signals
@@ -85,8 +99,10 @@ def test_a_stopped_run_goes_on_with_what_is_missing_and_keeps_what_was_measured(
     assert outcome(run_dir) == ended
 
 
-def test_a_running_run_is_not_resumed_and_of_two_resumes_one_wins(tmp_path: Path) -> None:
-    run_dir = stopped_after_one_point(tmp_path / "run", signal.SIGTERM)
+def test_a_running_run_is_not_resumed_and_of_two_resumes_one_wins(
+    stopped: RunDir, tmp_path: Path
+) -> None:
+    run_dir = stopped
     line = [PYTHON, "-m", "jobs", "resume", str(run_dir.path)]
     both = [
         subprocess.Popen(line, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -109,8 +125,8 @@ def test_a_running_run_is_not_resumed_and_of_two_resumes_one_wins(tmp_path: Path
     assert driver.wait(timeout=120) == 0
 
 
-def test_a_changed_deployment_is_refused_with_what_differs(tmp_path: Path) -> None:
-    run_dir = stopped_after_one_point(tmp_path / "run", signal.SIGTERM)
+def test_a_changed_deployment_is_refused_with_what_differs(stopped: RunDir) -> None:
+    run_dir = stopped
     document = json.loads(run_dir.run_json.read_text())
     whole = json.dumps(document)
     document["plan"]["workers"][1]["argv"].append("--block-size=32")
