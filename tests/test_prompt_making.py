@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.prompts import probe as probing
-from jobs.prompts.cache import PromptCache
+from jobs.prompts.cache import PromptCache, own_folder
 from jobs.prompts.errors import PromptError
 from jobs.prompts.making import Maker
+from jobs.prompts.pieces import Pieces
+from jobs.prompts.pieces_file import save_pieces
 from jobs.prompts.probe import NoSafePiecesError, probe
 from jobs.prompts.reader import PromptFile, PromptFileError
 from jobs.prompts.repair import repaired_requests
@@ -306,6 +309,36 @@ def test_two_at_once_make_a_file_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(made_by) == 1
+
+
+def test_a_cache_that_cannot_be_used_costs_the_keeping_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    made_by = maker(PromptCache(tmp_path / "file" / "kept"), TOYS["bytelevel"])
+    for number in range(2):
+        out = tmp_path / f"{number}.prompts"
+        made_by.make(spec(seed=number), out)
+        assert PromptFile.open(out).count == 12
+    assert caplog.text.count("not kept") == 1
+    assert "Not a directory" in caplog.text
+
+
+def test_a_file_that_finds_no_room_is_told_by_its_name() -> None:
+    pieces = Pieces(form="ids", texts=(b"1",), words=1, leads=1, blocks=1, identity="one")
+    with pytest.raises(OSError, match=r"/proc/x\.prompts"):
+        save_pieces(Path("/proc/x.prompts"), pieces)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a folder to another user")
+def test_another_users_cache_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / ".prompts"
+    assert own_folder(folder) == folder
+    os.chown(folder, 12345, 12345)
+    own = own_folder(folder)
+    assert own.name == ".prompts-0"
+    assert own.stat().st_mode & 0o777 == 0o700
+    assert list(folder.iterdir()) == []
 
 
 def _fill(path: Path) -> None:

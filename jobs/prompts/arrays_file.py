@@ -74,6 +74,9 @@ def _write_whole(path: Path, parts: Iterable[Any]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         aside.replace(path)
+    except OSError as error:
+        # A full disk does not say which file it has no room for.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         aside.unlink(missing_ok=True)
 

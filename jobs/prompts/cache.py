@@ -36,8 +36,8 @@ class PromptCache:
     def get(self, key: str, check: Callable[[Path], object], make: Callable[[Path], None]) -> bool:
         """Has the entry at path(key): whether it was there already. `check` raises for an entry
         that is not whole, which is then made again; `make` writes it whole or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self.path(key)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._locked(key):
             if _is_whole(path, check):
                 os.utime(path)
@@ -84,6 +84,17 @@ class PromptCache:
             if path != newest:
                 path.unlink(missing_ok=True)
                 total -= size
+
+
+def own_folder(folder: Path) -> Path:
+    """`folder`, made if need be; one beside it where that is another user's, whose entries are
+    neither trusted nor replaced. OSError."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_uid == os.geteuid():
+        return folder
+    own = folder.with_name(f"{folder.name}-{os.geteuid()}")
+    own.mkdir(exist_ok=True, mode=0o700)
+    return own
 
 
 def _is_whole(path: Path, check: Callable[[Path], object]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import tempfile
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -46,6 +47,8 @@ class Maker:
     """auto | all | how many prompts of a new file are encoded again."""
     _pieces: Pieces | None = field(default=None, init=False)
     _unsafe: str = field(default="", init=False)
+    _own: tempfile.TemporaryDirectory[str] | None = field(default=None, init=False)
+    """This process's own cache, where the given one cannot be used."""
 
     def make(self, spec: Spec, out: Path) -> None:
         """The file of a spec at `out`, whole or not at all; PromptError, OSError."""
@@ -53,10 +56,23 @@ class Maker:
         if spec.source == "trace":
             spec = replace(spec, trace_sha256=trace_hash(Path(spec.trace_path)))
         key = spec.key(self.identity())
-        was_there = self.cache.get(key, PromptFile.open, lambda path: self._write(spec, path))
-        self.cache.hand_out(key, out)
+        try:
+            was_there = self._cached(key, spec, out)
+        except OSError as error:
+            if self._own is not None:
+                raise
+            log.warning("prompts are made and not kept, their cache cannot be used: %s", error)
+            self._own = tempfile.TemporaryDirectory(prefix="prompts-")
+            self.cache = PromptCache(Path(self._own.name))
+            was_there = self._cached(key, spec, out)
         how = "kept from before" if was_there else f"made in {time.monotonic() - begun:.1f} s"
         log.info("%d prompts %s: %s", spec.count + spec.warmup, how, out)
+
+    def _cached(self, key: str, spec: Spec, out: Path) -> bool:
+        """Has the file by way of the cache: whether it was there."""
+        was_there = self.cache.get(key, PromptFile.open, lambda path: self._write(spec, path))
+        self.cache.hand_out(key, out)
+        return was_there
 
     def identity(self) -> str:
         """What the pieces are made from, as text."""

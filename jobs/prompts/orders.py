@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.prompts.cache import PromptCache
+from jobs.prompts.cache import PromptCache, own_folder
 from jobs.prompts.errors import PromptError
 from jobs.prompts.making import Maker
 from jobs.prompts.spec import Spec
@@ -29,7 +30,7 @@ def read_order(run_dir: Path) -> list[Ordered]:
     path = run_dir / "run.json"
     try:
         order = json.loads(path.read_text(encoding="utf-8"))["plan"]["prompts"]["order"]
-        cache = PromptCache(Path(order["cache"]))
+        cache = PromptCache(_usable(Path(order["cache"])))
         shared: Mapping[str, Any] = {
             "cache": cache,
             "tokenizer": ModelTokenizer(order["tokenizer"], order["trust_remote_code"], cache),
@@ -46,6 +47,13 @@ def read_order(run_dir: Path) -> list[Ordered]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PromptError(f"{path}: orders no prompts that can be read ({error!r})") from error
     return files
+
+
+def _usable(folder: Path) -> Path:
+    """The cache's folder, or the user's own beside it; one that cannot be made is told of later."""
+    with contextlib.suppress(OSError):
+        return own_folder(folder)
+    return folder
 
 
 def make_files(files: Sequence[Ordered]) -> None:

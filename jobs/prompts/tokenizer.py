@@ -102,7 +102,7 @@ class ModelTokenizer:
         key = "tokenizer-" + hashlib.sha256(told.encode()).hexdigest()[:32]
         try:
             self.cache.get(key, load_export, self._export)
-        except ExportError as error:
+        except (ExportError, OSError) as error:
             log.info("tokenizer %s: %s", self.name, error)
             return None
         export = load_export(self.cache.path(key))
