@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.foreign_names import Named, of_inferencex
+from analysis.point import DEFINITIONS as KNOWN_RANGES
 from analysis.point import expected_range
 from analysis.run import Run
 from analysis.told import count, number
@@ -52,7 +53,7 @@ def run_of(path: Path, data: dict[str, Any], named: Named) -> Run:
         run_id=path.stem if path.parent.name in ("", ".") else f"{path.parent.name}/{path.stem}",
         labels={name: str(text) for name, text in labels.items() if text},
         engine=str(data.get("backend") or data.get("endpoint_type") or ""),
-        rehearsal=False,
+        rehearsal=str(data.get("rehearsal")).lower() == "true",
         served_model=str(data["model_id"]) if data.get("model_id") else None,
         serving_gpus=told or both,
         allocated_gpus=count(data.get("allocated_gpus")),
@@ -97,7 +98,8 @@ def point_of(data: dict[str, Any], index: int, run: Run, named: Named) -> BenchP
     isl = count(data.get("random_input_len")) or named.isl or 0
     osl = count(data.get("random_output_len")) or named.osl or 0
     tool = run.foreign or ""
-    definition = DEFINITIONS.get(tool, "")
+    named_range = str(data.get("range_definition"))
+    definition = named_range if named_range in KNOWN_RANGES else DEFINITIONS.get(tool, "")
     ratio = _ratio(data, definition)
     ranges = [
         expected_range(definition, length, ratio) if length and ratio is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from launcher.engines import ENGINES
 from launcher.placement import address
 from launcher.plan import LaunchPlan, Point, client_of
 from launcher.prompts import OFFLINE, engine_python, prompts_path
@@ -11,6 +12,8 @@ from launcher.schema import LaunchConfig
 from launcher.steps import Step, Surroundings
 
 GATE = "{run_dir}/gates"
+DRAWN = ("random", "shared_prefix")
+"""Sources whose lengths are drawn from the workload's ranges."""
 
 
 def base_url(plan: LaunchPlan) -> str:
@@ -56,6 +59,7 @@ def _native(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     for name in ("goodput_ttft_ms", "goodput_tpot_ms"):
         if (limit := getattr(point, name)) is not None:
             argv += [f"--{name.replace('_', '-')}", str(limit)]
+    argv += _metadata(point, config)
     name = f"client-{point.name}"
     return Step(name=name, node=0, argv=tuple(argv), env=dict(around.env), contained=False)
 
@@ -80,6 +84,17 @@ def _aside(point: Point) -> list[str]:
     return argv
 
 
+def _metadata(point: Point, config: LaunchConfig) -> list[str]:
+    """What a result file that is read without its run must still say: that servers were stand-ins,
+    and what the lengths were drawn from. Keys that `vllm bench serve --metadata` adds as well."""
+    told = ["rehearsal=true"] if ENGINES[config.engine.kind].rehearsal else []
+    if point.vllm_bench_json and point.prompts.source in DRAWN:
+        told += [f"random_input_len={point.isl}", f"random_output_len={point.osl}"]
+        told += [f"random_range_ratio={point.range_ratio:g}"]
+        told += [f"range_definition={point.range_definition}"]
+    return ["--metadata", *told] if told else []
+
+
 def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     config = plan.config
     argv = [engine_python(config), "-m", "jobs.clients.vllm_bench"]
@@ -99,6 +114,7 @@ def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     for name, limit in (("ttft", point.goodput_ttft_ms), ("tpot", point.goodput_tpot_ms)):
         if limit is not None:
             argv += [*([] if "--goodput" in argv else ["--goodput"]), f"{name}:{limit}"]
+    argv += _metadata(point, config)
     env = dict(around.env) | OFFLINE | {"VLLM_NO_USAGE_STATS": "1"}
     return Step(name=f"client-{point.name}", node=0, argv=tuple(argv), env=env)
 

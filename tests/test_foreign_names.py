@@ -78,6 +78,18 @@ def test_the_script_of_before_is_told_from_its_forks_and_claims_no_range(
     assert told == definition if definition else pd.isna(told)
 
 
+def test_a_file_says_by_itself_that_servers_were_stand_ins_and_where_lengths_are_from(
+    tmp_path: Path,
+) -> None:
+    kept = {"random_input_len": "8192", "random_output_len": "1024", "random_range_ratio": "0.8",
+            "range_definition": "inferencemax", "rehearsal": "true"}  # fmt: skip
+    found = row(tmp_path / "r.json", RESULT | kept)
+    assert found["verdict"] == "REHEARSAL"
+    assert (found["range_definition"], found["input_range"]) == ("inferencemax", "6553..8192")
+    del kept["rehearsal"]
+    assert row(tmp_path / "s.json", RESULT | kept)["verdict"] == "UNPROVEN"
+
+
 def test_goodput_under_the_old_key_is_a_share_of_all_requests(tmp_path: Path) -> None:
     found = row(tmp_path / "r.json", RESULT | {"request_goodput:": 1.2})
     assert found["goodput_share"] == pytest.approx(1.2 * 100 / 160)

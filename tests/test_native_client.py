@@ -97,7 +97,7 @@ def test_the_program_waits_at_the_gate_then_measures_through_the_real_router(
     url, decode = pair
     before = metric(decode, "generation_tokens_total")
     files = ["--requests", str(tmp_path / "requests.parquet")]
-    files += ["--vllm-bench-json", str(tmp_path / "bench.json")]
+    files += ["--vllm-bench-json", str(tmp_path / "bench.json"), "--metadata", "rehearsal=true"]
     with client(url, tmp_path, *files, "--processes", "2") as process:
         wait_for(tmp_path / "c8.ready")
         time.sleep(0.2)
@@ -114,7 +114,9 @@ def test_the_program_waits_at_the_gate_then_measures_through_the_real_router(
     assert rows["request"] == list(range(40))
     assert set(rows["process"]) == {0, 1}
     assert sum(rows["output_tokens"]) == got["total_output_tokens"]
-    assert json.loads((tmp_path / "bench.json").read_text())["output_lens"] == rows["output_tokens"]
+    bench = json.loads((tmp_path / "bench.json").read_text())
+    assert bench["output_lens"] == rows["output_tokens"]
+    assert got["rehearsal"] == bench["rehearsal"] == "true"
     made = metric(decode, "generation_tokens_total") - before
     assert 8 * 3 <= made - got["total_output_tokens"] <= 8 * 12
     assert metric(decode, "nixl_num_failed_transfers_total") == 0

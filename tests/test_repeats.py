@@ -67,8 +67,17 @@ def test_both_clients_are_told_the_warm_ups_rate_and_to_write_the_fields_file(cl
     assert argv[argv.index("--warmup-rate") + 1] == "250.0"
     assert argv[argv.index("--vllm-bench-json") + 1] == "/RUN/vllm-bench/1-c4.json"
     assert client == "native" or argv.index("--warmup-rate") < argv.index("--")
+    told = argv[argv.index("--metadata") + 1 :][:4]
+    assert told == ["random_input_len=256", "random_output_len=32", "random_range_ratio=0.8",
+                    "range_definition=inferencemax"]  # fmt: skip
     plain = document_of(*SMOKE, f"workload.client={client}")["points"][1]["step"]["argv"]
-    assert not {"--warmup-rate", "--vllm-bench-json"} & set(plain)
+    assert not {"--warmup-rate", "--vllm-bench-json", "--metadata"} & set(plain)
+
+
+def test_a_rehearsals_files_are_stamped_whoever_reads_them_without_the_run() -> None:
+    document = document_of("engine=rehearsal", "workload=smoke")
+    argv = document["points"][0]["step"]["argv"]
+    assert argv[argv.index("--metadata") + 1 :] == ["rehearsal=true"]
 
 
 @pytest.mark.parametrize("words", ["workload.repeats=0", "workload.warmup_rate=0"])

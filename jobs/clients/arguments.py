@@ -36,6 +36,9 @@ def _where(parser: argparse.ArgumentParser) -> None:
     add("--result", type=Path, required=True, help="the figures, as JSON")
     add("--requests", type=Path, help="one row a request, as Parquet")
     add("--vllm-bench-json", type=Path, help="the figures as `vllm bench serve` writes them")
+    add(
+        "--metadata", nargs="+", default=[], metavar="KEY=VALUE", help="further keys of the results"
+    )
 
 
 def _what(parser: argparse.ArgumentParser) -> None:
@@ -84,6 +87,9 @@ def problems(given: argparse.Namespace) -> list[str]:
         load_from(given).where()
     except ValueError as error:
         found.append(f"--base-url: {error}")
+    for word in given.metadata:
+        if not word.partition("=")[0].strip() or "=" not in word:
+            found.append(f"--metadata {word}: must be KEY=VALUE")
     return found + _random_problems(given)
 
 
@@ -107,6 +113,12 @@ def _random_problems(given: argparse.Namespace) -> list[str]:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def metadata_from(given: argparse.Namespace) -> dict[str, str]:
+    """--metadata as keys and texts, as `vllm bench serve` reads it."""
+    pairs = (word.partition("=") for word in given.metadata)
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def load_from(given: argparse.Namespace) -> Load:

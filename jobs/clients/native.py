@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.clients.arguments import load_from, parse_arguments
+from jobs.clients.arguments import load_from, metadata_from, parse_arguments
 from jobs.clients.bodies import Bodies
 from jobs.clients.figures import Limits, figures, own_load, window
 from jobs.clients.gate import POLL_S, Gate, GateStopError
@@ -98,14 +98,15 @@ async def run(given: argparse.Namespace) -> None:
         Bodies(load, prompts, None)  # what it cannot do is told before the gate
         processes = process_count(given.processes, load, len(os.sched_getaffinity(0)))
         outcome = await _unless_stopped(load, prompts, processes, gate)
+        more = metadata_from(given)
         if given.requests:
             write_requests(given.requests, outcome.measured, prompts)
         if given.vllm_bench_json:
             counts = prompts.prompt_tokens
-            data = vllm_result(load, outcome.measured, counts, outcome.date, limits)
+            data = more | vllm_result(load, outcome.measured, counts, outcome.date, limits)
             given.vllm_bench_json.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_text(given.vllm_bench_json, json.dumps(data) + "\n")
-        write_json(given.result, result(load, prompts, outcome, limits))
+        write_json(given.result, more | result(load, prompts, outcome, limits))
 
 
 async def _there(path: Path, gate: Gate | None) -> None:
