@@ -1,8 +1,11 @@
 """What a request costs the client: CPU seconds per 1,000, wall and memory, beside its peers.
 
     python -m benchmarks.client_requests --vllm-python ENGINE/bin/python [--record FILE]
+        [--vllm ENGINE/bin/vllm] [--aiperf VENV/bin/aiperf --tokenizer DIR]
 
 The fake server answers 11 chunks after 100 ms, 20 ms apart; prompts have 7,373 tokens, as ids.
+Whole programs (--vllm, --aiperf) send texts of 7,373 words: what they make of them themselves is
+not in the CPU seconds (benchmarks/load_client/commands.py).
 """
 
 from __future__ import annotations
@@ -11,13 +14,16 @@ import argparse
 import os
 import platform
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.load_client import peers
+import numpy as np
+
+from benchmarks.load_client import commands, peers
 from benchmarks.load_client.server import build, fake_server, make_prompts, record, table
 
 TOKENS, ANSWER = 7373, 11
-DELAYS = ("ttft_us=100000", "itl_us=20000", f"prompt_tokens={TOKENS}")
+DELAYS = ("ttft_us=100000", "itl_us=20000", f"prompt_tokens={TOKENS}", f"tokens={ANSWER}")
 
 
 def main() -> None:
@@ -29,6 +35,7 @@ def main() -> None:
     add("--processes", type=int, nargs="+", default=[1, 2])
     add("--vllm-python", type=Path, help="Python that has vLLM")
     add("--vllm-function", type=Path, help="vllm/benchmarks/lib/endpoint_request_func.py alone")
+    commands.add_options(parser)
     add("--record", type=Path)
     given = parser.parse_args()
     rows, kept = [], []
@@ -36,12 +43,15 @@ def main() -> None:
         folder = Path(name)
         program = build(folder)
         path = make_prompts(folder / "x.prompts", given.requests, TOKENS, ANSWER)
+        programs = commands.chosen(given, folder, TOKENS, ANSWER)
         for concurrency in given.concurrency:
             costs = []
-            for client in clients(given, path, concurrency):
+            whole = [part(run, concurrency, given.requests) for run in programs]
+            for client in clients(given, path, concurrency) + whole:
                 with fake_server(program, folder, *DELAYS) as fake:
                     cost = client(fake.url)
                 peers.rested()
+                cost = commands.in_span(cost, fake)
                 costs.append(cost)
                 kept.append(told(concurrency, cost, fake.cpu_s))
                 print(kept[-1], flush=True)  # noqa: T201
@@ -64,6 +74,11 @@ def clients(given: argparse.Namespace, path: Path, concurrency: int) -> list:
     return found
 
 
+def part(run: commands.Run, concurrency: int, requests: int) -> Callable[[str], peers.Cost]:
+    """A whole program as a function of the server's URL."""
+    return lambda url: run(url, concurrency, requests)
+
+
 def told(concurrency: int, cost: peers.Cost, server_cpu_s: float) -> dict:
     """What is kept of a run."""
     return {
@@ -75,7 +90,7 @@ def told(concurrency: int, cost: peers.Cost, server_cpu_s: float) -> dict:
         "wall_s": round(cost.wall_s, 3),
         "rss_mb": round(cost.rss_mb, 1),
         "server_cpu_s": server_cpu_s,
-        "median_ttft_ms": round(float(sorted(cost.ttft_s)[len(cost.ttft_s) // 2]) * 1e3, 2),
+        "median_ttft_ms": round(float(np.median(cost.ttft_s)) * 1e3, 2),
         **cost.more,
     }
 

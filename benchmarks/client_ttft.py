@@ -1,6 +1,7 @@
 """What the client itself adds to TTFT in the first burst, by the number of its processes.
 
     python -m benchmarks.client_ttft --vllm-python ENGINE/bin/python [--record FILE]
+        [--vllm ENGINE/bin/vllm] [--aiperf VENV/bin/aiperf --tokenizer DIR]
 
 5,120 requests of 7,373 tokens go out at once to a server that answers at once; every millisecond
 beyond what the server's own log shows is the client's (and the kernel's).
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.client_requests import machine
-from benchmarks.load_client import peers
+from benchmarks.load_client import commands, peers
 from benchmarks.load_client.server import build, fake_server, make_prompts, record, table
 
 TOKENS, ANSWER = 7373, 11
@@ -30,6 +31,7 @@ def main() -> None:
     add("--repeats", type=int, default=3)
     add("--vllm-python", type=Path)
     add("--vllm-function", type=Path)
+    commands.add_options(parser)
     add("--record", type=Path)
     given = parser.parse_args()
     kept, rows = [], []
@@ -37,12 +39,14 @@ def main() -> None:
         folder = Path(name)
         program = build(folder)
         path = make_prompts(folder / "x.prompts", given.streams, TOKENS, ANSWER)
-        for label, client in clients(given, path):
+        delays = (f"prompt_tokens={TOKENS}", f"tokens={ANSWER}")
+        for label, client in clients(given, path, folder):
             runs = []
             for _ in range(given.repeats):
-                with fake_server(program, folder, f"prompt_tokens={TOKENS}") as fake:
+                with fake_server(program, folder, *delays) as fake:
                     cost = client(fake.url)
                 peers.rested()
+                cost = commands.in_span(cost, fake)
                 runs.append(told(label, cost, fake))
                 print(runs[-1], flush=True)  # noqa: T201
             kept += runs
@@ -59,7 +63,7 @@ def main() -> None:
     record(given.record, {"machine": machine(), "runs": kept})
 
 
-def clients(given: argparse.Namespace, path: Path) -> list:
+def clients(given: argparse.Namespace, path: Path, folder: Path) -> list:
     """Label and a function of the server's URL for each client."""
     found = [
         (f"native, {n}", lambda url, n=n: peers.native(url, path, given.streams, n))
@@ -74,6 +78,8 @@ def clients(given: argparse.Namespace, path: Path) -> list:
     if given.vllm_python:
         python = given.vllm_python
         found.append(("vllm bench", lambda u: peers.vllm_bench(python, u, path, given.streams)))
+    for run in commands.chosen(given, folder, TOKENS, ANSWER):
+        found.append((run.label, lambda u, run=run: run(u, given.streams, given.streams)))
     return found
 
 

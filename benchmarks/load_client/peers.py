@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.clients.figures import Limits, figures, own_load
+from jobs.clients.figures import Limits, chunk_gaps, figures, own_load
 from jobs.clients.load import Load
 from jobs.clients.measuring import measure
 from jobs.prompts.reader import PromptFile
@@ -43,6 +43,8 @@ class Cost:
     ttft_s: np.ndarray
     e2el_s: np.ndarray
     tpot_s: np.ndarray
+    gaps_s: np.ndarray = field(default_factory=lambda: np.array([]))
+    """Between two chunks of a request, all requests': what `vllm bench serve` calls ITL."""
     more: dict = field(default_factory=dict)
 
     def per_1000(self) -> float:
@@ -79,7 +81,10 @@ def native(url: str, path: Path, concurrency: int, processes: int, model: str = 
         ttft_s=first - sent,
         e2el_s=last - sent,
         tpot_s=(last - first) / np.maximum(made - 1, 1),
-        more=own_load(found) | {"errors": told["error_counts"]},
+        gaps_s=chunk_gaps(found),
+        more=own_load(found)
+        | {key: told[key] for key in ("request_throughput", "output_throughput")}
+        | {"errors": told["error_counts"]},
     )
 
 
@@ -93,7 +98,7 @@ def other(name: str, python: Path, script: str, *words: str) -> Cost:
         if done.returncode:
             raise SystemExit(f"{name}: {' '.join(command)}\n{done.stderr[-2000:]}")
         told = json.loads(Path(result.name).read_text(encoding="utf-8"))
-    arrays = {key: np.array(told.pop(key)) for key in ("ttft_s", "e2el_s", "tpot_s")}
+    arrays = {key: np.array(told.pop(key)) for key in ("ttft_s", "e2el_s", "tpot_s", "gaps_s")}
     return Cost(client=name, rss_mb=rss[0], **told, **arrays)
 
 

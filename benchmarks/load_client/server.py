@@ -57,10 +57,12 @@ def fake_server(program: Path, folder: Path, *options: str) -> Iterator[Fake]:
         fake.truth = np.fromfile(log).reshape(-1, 4)
 
 
-def make_prompts(path: Path, count: int, tokens: int, answer: int, warmup: int = 0) -> Path:
+def make_prompts(
+    path: Path, count: int, tokens: int, answer: int, vocabulary: int = 150_000, seed: int = 0
+) -> Path:
     """Random token ids, `tokens` a prompt."""
-    command = [sys.executable, "-m", "jobs.prompts", "make", "--vocab-size", "150000"]
-    command += ["--count", str(count), "--warmup", str(warmup), "--out", str(path)]
+    command = [sys.executable, "-m", "jobs.prompts", "make", "--vocab-size", str(vocabulary)]
+    command += ["--seed", str(seed), "--count", str(count), "--warmup", "0", "--out", str(path)]
     command += ["--input-range", str(tokens), str(tokens)]
     command += ["--output-range", str(answer), str(answer)]
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)

@@ -14,8 +14,18 @@ def raise_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def tell(cpu_s: float, wall_s: float, failed: int, rows: list[tuple[float, float, int]]) -> None:
-    """`rows`: TTFT and E2E in seconds and output tokens of every good request."""
+def tell(
+    cpu_s: float,
+    wall_s: float,
+    failed: int,
+    rows: list[tuple[float, float, int]],
+    gaps_s: list[float] | None = None,
+    **more: float,
+) -> None:
+    """`rows`: TTFT and E2E in seconds and output tokens of every good request.
+
+    `gaps_s`: between two chunks, all good requests' (its ITL). `more` is kept as it is.
+    """
     Path(os.environ["PEER_RESULT"]).write_text(
         json.dumps(
             {
@@ -25,6 +35,8 @@ def tell(cpu_s: float, wall_s: float, failed: int, rows: list[tuple[float, float
                 "failed": failed,
                 "ttft_s": [ttft for ttft, _, _ in rows],
                 "e2el_s": [e2el for _, e2el, _ in rows],
+                "gaps_s": gaps_s or [],
+                "more": more,
                 "tpot_s": [(e2el - ttft) / max(made - 1, 1) for ttft, e2el, made in rows],
             }
         )

@@ -49,8 +49,11 @@ def main(url: str, path: str, concurrency: int, model: str) -> None:
         got = asyncio.run(serve.benchmark(**given))
     cpu, wall = time.process_time() - cpu, time.monotonic() - wall
     rows = list(zip(got["ttfts"], got["latencies"], got["output_lens"], strict=True))
-    good = [row for row, error in zip(rows, got["errors"], strict=True) if not error and row[2]]
-    tell(cpu, wall, len(rows) - len(good), good)
+    kept = [not error and row[2] for row, error in zip(rows, got["errors"], strict=True)]
+    good = [row for row, keep in zip(rows, kept, strict=True) if keep]
+    gaps = [g for itls, keep in zip(got["itls"], kept, strict=True) if keep for g in itls]
+    told = {key: got[key] for key in ("request_throughput", "output_throughput")}
+    tell(cpu, wall, len(rows) - len(good), good, gaps, **told)
 
 
 if __name__ == "__main__":
