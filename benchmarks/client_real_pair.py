@@ -67,21 +67,23 @@ def main() -> None:
 
 
 def measured(given: argparse.Namespace, pair: Pair, folder: Path) -> list[dict]:
-    """Every run; the first of each client at each concurrency is thrown away (warm-up)."""
-    seed = 0
+    """Every run that counts; the very first, the deployment's warm-up, does not."""
+    order = [
+        (streams, turn, who)
+        for streams in given.concurrency
+        for turn in range(given.repeats)
+        for who in (CLIENTS if turn % 2 == 0 else CLIENTS[::-1])
+    ]
     kept = []
-    for streams in given.concurrency:
-        for turn in range(given.repeats + 1):
-            for who in CLIENTS if turn % 2 else CLIENTS[::-1]:
-                seed += 1
-                count = given.requests * streams
-                path = folder / f"{seed}.prompts"
-                make_prompts(path, count, given.input, given.output, SOUND_IDS, seed)
-                cost = client(given, pair, who)(path, streams)
-                if turn:
-                    told = {"streams": streams, "client": who, "repeat": turn}
-                    kept.append(told | {"failed": cost.failed, "figures": figures_of(cost)})
-                    print(kept[-1], flush=True)  # noqa: T201
+    for seed, (streams, turn, who) in enumerate([(max(given.concurrency), 0, CLIENTS[0]), *order]):
+        path = folder / f"{seed}.prompts"
+        count = given.requests * streams
+        make_prompts(path, count, given.input, given.output, SOUND_IDS, seed)
+        cost = client(given, pair, who)(path, streams)
+        if seed:
+            told = {"streams": streams, "client": who, "repeat": turn}
+            kept.append(told | {"failed": cost.failed, "figures": figures_of(cost)})
+            print(kept[-1], flush=True)  # noqa: T201
     return kept
 
 

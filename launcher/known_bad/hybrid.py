@@ -129,6 +129,15 @@ def _kv_dtype_unset(view: View) -> Iterator[str]:
             return
 
 
+def _gdn_on_cpu(view: View) -> Iterator[str]:
+    for role in view.roles.values():
+        dtype = str(role.flags.get("dtype", "auto"))
+        effective = (view.facts.dtype or "bfloat16") if dtype == "auto" else dtype
+        if view.config.engine.device == "cpu" and view.facts.gdn_layers and effective != "bfloat16":
+            yield f"{role.at('dtype')}: the GDN kernel for CPUs takes bfloat16 only"
+            return
+
+
 def _gdn_config(view: View) -> Iterator[str]:
     for role in view.roles.values():
         extra = role.flags.get("additional-config")
@@ -139,6 +148,15 @@ def _gdn_config(view: View) -> Iterator[str]:
 
 
 ENTRIES = (
+    KnownBad(
+        name="gdn-on-cpu",
+        level="error",
+        check=_gdn_on_cpu,
+        remedy="flags.all.dtype=bfloat16, slow though it is without AVX-512",
+        reference="vLLM 0.32.0 model_executor/layers/mamba/ops/cpu/gdn_attention.py:158",
+        example=("experiment=demo_hybrid", "flags.all.dtype=float32"),
+        near_miss=("experiment=demo_hybrid",),
+    ),
     KnownBad(
         name="hybrid-state-layout",
         level="error",
