@@ -14,6 +14,7 @@ import argparse
 import statistics
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,7 +30,7 @@ WORDS = ("experiment=demo_hybrid", "accuracy=none", "canary.enabled=false")
 SOUND_IDS = 2000
 """Ids below it are ordinary tokens of every model of the CPU environment."""
 CLIENTS = ("native", "vllm bench")
-Client = Callable[[Path, int], peers.Cost]
+Vllm = Callable[[str, Path, int, str], peers.Cost]
 
 
 def main() -> None:
@@ -38,6 +39,9 @@ def main() -> None:
     add = parser.add_argument
     add("words", nargs="*", default=list(WORDS), help="launcher words")
     add("--vllm-python", type=Path, required=True)
+    add("--url", help="a router that is up already, instead of starting the deployment")
+    add("--decode", help="with it: the decode worker's URL")
+    add("--model", help="with it: the served name")
     add("--concurrency", type=int, nargs="+", default=[1, 2, 4])
     add("--repeats", type=int, default=4, help="of each client; even: as many first as second")
     add("--requests", type=int, default=6, help="per stream of concurrency")
@@ -47,9 +51,12 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with real_pair(given.words, folder) as pair:
-            kept = measured(given, pair, folder)
-            moved = pair.moved_bytes()
+        there = Pair(url=given.url, model=given.model, decode=given.decode)
+        deployed = nullcontext(there) if given.url else real_pair(given.words, folder)
+        with deployed as pair, peers.vllm_bench_kept(given.vllm_python) as vllm:
+            before = pair.moved_bytes()
+            kept = measured(given, pair, folder, vllm)
+            moved = pair.moved_bytes() - before
     rows = [row(kept, streams, f) for streams in given.concurrency for f in kept[0]["figures"]]
     header = ["streams", "figure", *CLIENTS, "difference", "native's spread", "vllm bench's spread"]
     print(table(header, rows))  # noqa: T201
@@ -66,8 +73,8 @@ def main() -> None:
     record(given.record, about | {"runs": kept})
 
 
-def measured(given: argparse.Namespace, pair: Pair, folder: Path) -> list[dict]:
-    """Every run that counts; the very first, the deployment's warm-up, does not."""
+def measured(given: argparse.Namespace, pair: Pair, folder: Path, vllm: Vllm) -> list[dict]:
+    """Every run that counts; the first of each client, the warm-up, does not."""
     order = [
         (streams, turn, who)
         for streams in given.concurrency
@@ -75,24 +82,20 @@ def measured(given: argparse.Namespace, pair: Pair, folder: Path) -> list[dict]:
         for who in (CLIENTS if turn % 2 == 0 else CLIENTS[::-1])
     ]
     kept = []
-    for seed, (streams, turn, who) in enumerate([(max(given.concurrency), 0, CLIENTS[0]), *order]):
+    warm_up = [(max(given.concurrency), 0, who) for who in CLIENTS]
+    for seed, (streams, turn, who) in enumerate([*warm_up, *order]):
         path = folder / f"{seed}.prompts"
         count = given.requests * streams
         make_prompts(path, count, given.input, given.output, SOUND_IDS, seed)
-        cost = client(given, pair, who)(path, streams)
-        if seed:
+        if who == CLIENTS[0]:
+            cost = peers.native(pair.url, path, streams, 1, model=pair.model)
+        else:
+            cost = vllm(pair.url, path, streams, pair.model)
+        if seed >= len(warm_up):
             told = {"streams": streams, "client": who, "repeat": turn}
             kept.append(told | {"failed": cost.failed, "figures": figures_of(cost)})
             print(kept[-1], flush=True)  # noqa: T201
     return kept
-
-
-def client(given: argparse.Namespace, pair: Pair, who: str) -> Client:
-    """A function of prompt file and concurrency."""
-    if who == CLIENTS[0]:
-        return lambda path, streams: peers.native(pair.url, path, streams, 1, model=pair.model)
-    python = given.vllm_python
-    return lambda path, streams: peers.vllm_bench(python, pair.url, path, streams, pair.model)
 
 
 def figures_of(cost: peers.Cost) -> dict[str, float]:

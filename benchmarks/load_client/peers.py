@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,9 +97,37 @@ def other(name: str, python: Path, script: str, *words: str) -> Cost:
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
         if done.returncode:
             raise SystemExit(f"{name}: {' '.join(command)}\n{done.stderr[-2000:]}")
-        told = json.loads(Path(result.name).read_text(encoding="utf-8"))
+        return result_of(name, Path(result.name), rss[0])
+
+
+def result_of(name: str, file: Path, rss_mb: float) -> Cost:
+    """What a peer's script left."""
+    told = json.loads(file.read_text(encoding="utf-8"))
     arrays = {key: np.array(told.pop(key)) for key in ("ttft_s", "e2el_s", "tpot_s", "gaps_s")}
-    return Cost(client=name, rss_mb=rss[0], **told, **arrays)
+    return Cost(client=name, rss_mb=rss_mb, **told, **arrays)
+
+
+@contextmanager
+def vllm_bench_kept(python: Path) -> Iterator[Callable[[str, Path, int, str], Cost]]:
+    """`vllm_bench` as a function of URL, prompts, concurrency and model, imported once."""
+    script = str(HERE / "scripts" / "vllm_bench.py")
+    pipe = subprocess.PIPE
+    child = subprocess.Popen([str(python), script], stdin=pipe, stdout=pipe, text=True)
+
+    def run(url: str, path: Path, concurrency: int, model: str) -> Cost:
+        with tempfile.NamedTemporaryFile() as result:
+            asked = json.dumps([url, str(path), concurrency, model, result.name])
+            child.stdin.write(asked + "\n")
+            child.stdin.flush()
+            if "done\n" not in iter(child.stdout.readline, ""):  # vLLM logs there, too
+                raise SystemExit("vllm bench ended; its own words are above")
+            return result_of("vllm bench", Path(result.name), rss_mb(child.pid))
+
+    try:
+        yield run
+    finally:
+        child.stdin.close()
+        child.wait()
 
 
 def vllm_bench(python: Path, url: str, path: Path, concurrency: int, model: str = "fake") -> Cost:

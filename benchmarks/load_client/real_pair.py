@@ -34,8 +34,6 @@ class Pair:
     url: str
     model: str
     decode: str
-    tokenizer: str
-    release: str
 
     def moved_bytes(self) -> float:
         """KV bytes that decode has fetched over NIXL so far."""
@@ -60,8 +58,6 @@ def real_pair(words: Sequence[str], folder: Path) -> Iterator[Pair]:
             url=plan["router"]["url"],
             model=model,
             decode=next(s["url"] for s in plan["workers"] if s["role"] == "decode"),
-            tokenizer=plan["prompts"]["order"]["tokenizer"],
-            release=plan["capacity"]["release"],
         )
         first_token(pair, started, folder)
         yield pair
