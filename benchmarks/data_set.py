@@ -29,7 +29,7 @@ from typing import Any
 
 TOKENS = 7373
 OUTPUT = 922
-PEER_PROMPTS = 20
+PEER_PROMPTS = 10
 CHECKED = 64
 REPOSITORY = Path(__file__).resolve().parent.parent
 

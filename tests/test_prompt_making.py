@@ -25,6 +25,7 @@ from jobs.prompts.repair import repaired_requests
 from jobs.prompts.spec import Spec
 from jobs.prompts.surround import surround_of
 from jobs.prompts.tokenizer import folder_hash
+from jobs.prompts.trace_file import read_trace
 from jobs.prompts.vllm_lines import write_lines
 from jobs.prompts.words import Words, every_pair, safe_words, single_token_words
 from tests.toy_tokenizers import WORDS, ToyTokenizer
@@ -260,20 +261,39 @@ def test_a_trace_keeps_times_lengths_and_what_was_shared(tmp_path: Path, kept: P
     assert alike(0, 2) < 16
 
 
+OK_LINE = '{"timestamp": 5, "input_length": 900, "output_length": 1, "hash_ids": [1, 2]}'
+
+
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("line", "said"),
     [
-        ({"timestamp": 0, "input_length": 0, "output_length": 1}, "at least 1"),
-        ({"timestamp": 0, "output_length": 1}, "line 1: no request"),
-        ({"timestamp": 0, "input_length": 9, "output_length": 1}, "has 1 requests"),
+        ('{"timestamp":', "line 2: .*not a line of JSON"),
+        ("[" * 100_000, "line 2: .*not a line of JSON"),
+        ("[1]", r"line 2: \[1\]: not a JSON object"),
+        ('{"timestamp": 5, "output_length": 1}', "line 2: has no input_length"),
+        (OK_LINE.replace("5,", "NaN,"), "line 2: timestamp nan: allowed: milliseconds from 0"),
+        (OK_LINE.replace("5,", '"5",'), "line 2: timestamp '5': allowed"),
+        (OK_LINE.replace("5,", "4,"), "line 2: timestamp 4: before the last one, 5"),
+        (OK_LINE.replace("900", "0"), "line 2: input_length 0: allowed: whole tokens from 1"),
+        (OK_LINE.replace("900", "9.5"), "line 2: input_length 9.5: allowed"),
+        (OK_LINE.replace("900", "true"), "line 2: input_length True: allowed"),
+        (OK_LINE.replace("900", "9" * 12), "line 2: input_length 9{12}: allowed"),
+        (OK_LINE.replace("[1, 2]", '"ab"'), "line 2: hash_ids 'ab': allowed: a list"),
+        (OK_LINE.replace("[1, 2]", "[1.5]"), r"line 2: hash_ids \[1.5\]: allowed: a list"),
+        (OK_LINE.replace("900", "9"), "9 is 1 blocks of 512 tokens; set workload.trace.block_tok"),
+        ("", "has 1 requests, the point has 2"),
     ],
 )
-def test_a_trace_that_cannot_be_replayed_is_refused(
-    tmp_path: Path, kept: PromptCache, row: dict[str, Any], said: str
+def test_a_line_of_a_trace_that_is_no_request_is_told_with_what_is_allowed(
+    tmp_path: Path, line: str, said: str
 ) -> None:
-    path = str(trace_file(tmp_path, [row]))
+    path = tmp_path / "trace.jsonl"
+    path.write_text(f"{OK_LINE}\n{line}\n")
     with pytest.raises(PromptError, match=said):
-        made(kept, TOYS["bytelevel"], spec(source="trace", count=2, trace_path=path))
+        read_trace(path, 2, 512)
+    path.write_bytes(OK_LINE.encode() + b"\n\xff\xfe\n")
+    with pytest.raises(PromptError, match="not a line of JSON"):
+        read_trace(path, 2, 512)
 
 
 def test_a_file_is_made_once_and_a_torn_one_anew(tmp_path: Path) -> None:

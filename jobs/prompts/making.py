@@ -21,7 +21,7 @@ from jobs.prompts.sources import make_requests
 from jobs.prompts.spec import Spec
 from jobs.prompts.surround import CONTEXTS, Surround, surround_of
 from jobs.prompts.tokenizer import TextTokenizer, TokenizerSource
-from jobs.prompts.trace_source import trace_hash
+from jobs.prompts.trace_file import trace_hash
 from jobs.prompts.verify import verify
 from jobs.prompts.words import single_token_words
 

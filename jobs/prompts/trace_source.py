@@ -8,80 +8,20 @@ FAST25-release/traces, README.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from jobs.prompts.drawing import Requests, Texts, content_tokens, draw_pieces, merge, wrap
 from jobs.prompts.draws import Draws, Integers
-from jobs.prompts.errors import PromptError
 from jobs.prompts.pieces import BLOCK_TOKENS, Pieces
 from jobs.prompts.spec import Spec
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """The first lines of a trace: one entry a request, in the order of arrival."""
-
-    arrival_s: list[float]
-    input_tokens: list[int]
-    output_tokens: list[int]
-    hash_ids: list[list[int]]
-
-
-def trace_hash(path: Path) -> str:
-    """SHA-256 of the file; PromptError when it cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise PromptError(f"trace {path}: {error.strerror or error}") from error
-
-
-def read_trace(path: Path, count: int) -> Trace:
-    """The first `count` requests; PromptError for a line that is none, and for too few."""
-    trace = Trace([], [], [], [])
-    with path.open(encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            if len(trace.arrival_s) == count:
-                break
-            if line.strip():
-                _add(trace, line, f"trace {path}, line {number}")
-    if len(trace.arrival_s) < count:
-        raise PromptError(
-            f"trace {path} has {len(trace.arrival_s)} requests, the point has {count}: lower "
-            "workload.concurrency or workload.prompts_per_concurrency"
-        )
-    if sorted(trace.arrival_s) != trace.arrival_s:
-        raise PromptError(f"trace {path}: its timestamps are not in order")
-    return trace
-
-
-def _add(trace: Trace, line: str, where: str) -> None:
-    try:
-        told = json.loads(line)
-        time_s = float(told["timestamp"]) / 1000.0
-        tokens, output = int(told["input_length"]), int(told["output_length"])
-        ids = [int(i) for i in told.get("hash_ids") or ()]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise PromptError(f"{where}: no request of a trace ({error!r})") from error
-    if tokens < 1 or output < 1 or not 0 <= time_s < 1e9:
-        raise PromptError(f"{where}: {line.strip()[:200]}: lengths are at least 1, times 0 or more")
-    for column, value in (
-        (trace.arrival_s, time_s),
-        (trace.input_tokens, tokens),
-        (trace.output_tokens, output),
-    ):
-        column.append(value)  # type: ignore[arg-type]
-    trace.hash_ids.append(ids)
+from jobs.prompts.trace_file import Trace, read_trace
 
 
 def trace_requests(spec: Spec, pieces: Pieces) -> Requests:
     """The first requests of a trace; warm-up ones have their lengths and prompts of their own."""
-    trace = read_trace(Path(spec.trace_path), spec.count)
+    trace = read_trace(Path(spec.trace_path), spec.count, spec.trace_block_tokens)
     inputs, outputs = np.array(trace.input_tokens), np.array(trace.output_tokens)
     warm = np.resize(np.arange(spec.count), spec.warmup)
     own = draw_pieces(
