@@ -34,9 +34,12 @@ COMPARED = (
 SIGNIFICANT = 0.05
 REGRESSION, IMPROVEMENT = "REGRESSION", "improvement"
 NO_CHANGE, NO_STATEMENT = "no change shown", "no statement"
+NOT_CLEAR = "not clear"
+"""Alone it would be a change; among all that was compared it may be chance."""
 BROKEN_OFF = frozenset({"failed", "cancelled", "timed_out"})
 """Outcomes of a run in whose end points are missing that it was to measure."""
-WITHIN = "repeats within a run: how far runs lie apart is not in it"
+WITHIN = "repeats within single runs: how far runs lie apart is not in the intervals"
+NESTED = "runs with repeats: each run counts once, with the mean of its repeats"
 
 Point = tuple[Any, ...]
 
@@ -85,7 +88,7 @@ def compare(
     tolerance: float | None = None,
 ) -> Comparison:
     """Side b against side a, both in the table's columns; `tolerance` is a share of a."""
-    found = Comparison()
+    found, abouts = Comparison(), set[str]()
     keys = _keys(a, b, found)
     counted_a, counted_b = (_counted(frame, name, found) for frame, name in ((a, "A"), (b, "B")))
     points_a, points_b = _points(counted_a, keys), _points(counted_b, keys)
@@ -99,6 +102,7 @@ def compare(
             pair = (rows, points_b[point])
             known = _comparable(metrics, words, *pair, found)
             found.differences += _differences(words, *pair, [find(name) for name in known])
+            abouts |= {_samples(*pair, name)[2] for name in known}
         elif point in lost:
             found.differences.append(_became_invalid(words, lost[point], len(rows)))
         elif broken_off:
@@ -109,6 +113,7 @@ def compare(
         f"only in B: {_words(point, keys)}" for point in points_b if point not in points_a
     ]
     found.differences = _judged(found.differences, tolerance)
+    found.notes += [about for about in (WITHIN, NESTED) if about in abouts]
     found.differences += _accuracies(counted_a, counted_b)
     return found
 
@@ -182,7 +187,7 @@ def _samples(a: pd.DataFrame, b: pd.DataFrame, name: str) -> tuple[list[float], 
     if [len(side) for side in rows] == [len(side) for side in runs]:
         return rows[0], rows[1], ""
     if min(len(side) for side in runs) >= 2:
-        return runs[0], runs[1], "each run counts once, with the mean of its repeats"
+        return runs[0], runs[1], NESTED
     return rows[0], rows[1], WITHIN
 
 
@@ -190,7 +195,7 @@ def _differences(
     words: str, a: pd.DataFrame, b: pd.DataFrame, metrics: Sequence[Metric]
 ) -> Iterator[Difference]:
     for metric in metrics:
-        left, right, about = _samples(a, b, metric.name)
+        left, right, _ = _samples(a, b, metric.name)
         if not left or not right:
             continue
         mean_a, mean_b = statistics.fmean(left), statistics.fmean(right)
@@ -201,7 +206,7 @@ def _differences(
         )  # fmt: skip
         shown = welch(left, right)
         if shown is not None:
-            one = replace(one, low=shown.low, high=shown.high, p=shown.p, why=about)
+            one = replace(one, low=shown.low, high=shown.high, p=shown.p)
         elif min(len(left), len(right)) < 2:
             one = replace(one, why=f"no repeats ({len(left)} against {len(right)})")
         else:
@@ -223,13 +228,14 @@ def _judge(one: Difference, p: float | None, tolerance: float | None) -> Differe
     worse = (one.b < one.a) == (find(one.metric).better == "higher")
     word = REGRESSION if worse else IMPROVEMENT
     if p is not None:
-        about = f"; {one.why}" if one.why else ""
+        if p >= SIGNIFICANT > (one.p or 0.0) and beyond:
+            why = f"p {one.p:.2g} alone, {p:.2g} among all (Holm): repeat it more often"
+            return replace(one, verdict=NOT_CLEAR, why=why)
         if p >= SIGNIFICANT:
-            return replace(one, verdict=NO_CHANGE, why=f"p {p:.2g} (Holm){about}")
+            return replace(one, verdict=NO_CHANGE, why=f"p {p:.2g} (Holm)")
         if not beyond:
-            why = f"within the tolerance of {tolerance:.3g}{about}"
-            return replace(one, verdict=NO_CHANGE, why=why)
-        return replace(one, verdict=word, why=f"p {p:.2g} (Holm){about}")
+            return replace(one, verdict=NO_CHANGE, why=f"within the tolerance of {tolerance:.3g}")
+        return replace(one, verdict=word, why=f"p {p:.2g} (Holm)")
     if tolerance is None:
         return one
     if not beyond:

@@ -28,6 +28,18 @@ IN_TABLES = (
 )  # fmt: skip
 LONGEST = 120
 CONFIG = "config "
+NO_MATTER = tuple(
+    f"{CONFIG}{key}"
+    for key in (
+        "cluster.results_dir",
+        "wait",
+        "check",
+        "allow_dirty",
+        "sweep.",
+        "workload.vllm_bench",
+    )
+)
+"""Keys that say where results lie and how one waits for them, not what was measured."""
 OF_THE_POINTS = ("seed", "num_prompts")
 """What follows from the list of points where the configuration itself is told."""
 HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28,}\b")
@@ -105,7 +117,7 @@ def _of_run(run: Run) -> list[tuple[str, str]]:
     except BrokenFileError:
         config = None
     told = [(f"{CONFIG}{name}", printable(text)) for name, text in _flat(config, "")]
-    return pairs + [pair for pair in told if pair[0] != f"{CONFIG}cluster.results_dir"]
+    return pairs + [pair for pair in told if not pair[0].startswith(NO_MATTER)]
 
 
 def _flat(value: Any, name: str) -> list[tuple[str, str]]:

@@ -226,3 +226,17 @@ def test_different_models_are_told_and_what_follows_from_the_points_is_no_settin
     _, found = told(capsys, str(tmp_path / "a"), str(tmp_path / "b"))
     assert any(note.startswith("DIFFERENT MODELS, m-a in A and m-b") for note in found["notes"])
     assert [name for name, _, _ in found["settings"]] == ["served_model"]
+
+
+def test_what_only_the_single_test_shows_is_not_clear_and_no_regression(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    a = side(tmp_path / "a", (100.0, 102.0, 98.0))
+    b = side(tmp_path / "b", (105.0, 108.0, 103.0))
+    metrics = ["--metrics", "total_tps_per_gpu"]
+    _, alone = told(capsys, str(a), str(b), *metrics)
+    one = next(each for each in alone["differences"] if each["metric"] == "total_tps_per_gpu")
+    assert 0.025 < one["p"] < 0.05
+    assert one["verdict"] == "not clear"
+    assert "alone" in one["why"]
+    assert told(capsys, str(a), str(b), *metrics, "--fail-on", "regression")[0] == 0
