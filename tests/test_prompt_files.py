@@ -18,6 +18,7 @@ from jobs.prompts.errors import PromptError
 from jobs.prompts.pieces import Pieces, id_pieces
 from jobs.prompts.random_source import random_requests
 from jobs.prompts.reader import PromptFile, PromptFileError, write_prompt_file
+from jobs.prompts.sources import MAKERS
 from jobs.prompts.spec import Spec
 
 VOCABULARY = 50_000
@@ -73,6 +74,27 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
     digest = hashlib.sha256(b"".join(map(first.json_prompt, range(len(first))))).hexdigest()
     assert digest == "b976b5cbbeb01c5d34f4714bdb019568cf4a8fd2d0d2fc2615353b4880055333"
     assert other.ids(5) != first.ids(5)
+
+
+def test_a_whole_file_of_every_source_has_the_same_bytes_with_any_python_and_numpy(
+    tmp_path: Path, pieces: Pieces
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    line = '{{"timestamp": {}, "input_length": {}, "output_length": 5, "hash_ids": [1, {}]}}\n'
+    trace.write_text("".join(line.format(*row) for row in ((500, 1100, 2), (1501, 900, 3))))
+    more: dict[str, dict[str, Any]] = {
+        "random": {},
+        "shared_prefix": {"prefix_tokens": 30, "prefix_groups": 5},
+        "multi_turn": {"turns": 3, "wait_s": 1.5},
+        "trace": {"count": 2, "trace_path": str(trace), "trace_speed": 3.0},
+    }
+    digest = hashlib.sha256()
+    for source, changes in more.items():
+        path = tmp_path / f"{source}.prompts"
+        write_prompt_file(path, MAKERS[source](spec(source=source, **changes), pieces), pieces, {})
+        digest.update(path.read_bytes())
+    # The same on CPython 3.11, 3.12 and 3.13 with numpy 1.26, 2.3 and 2.4.
+    assert digest.hexdigest() == "74e41e27b22ae1f563fe68444595e5d7a61dbe0bc7f72b3e2350b1bfc3c789af"
 
 
 @settings(max_examples=25, deadline=None)
