@@ -90,11 +90,13 @@ def _too_few(stations: Stations) -> str:
     return ""
 
 
-def _roles(stations: Stations) -> Iterator[tuple[str, Station]]:
-    for role in ("prefill", "decode", "aggregated"):
-        station = getattr(stations, role)
-        if station is not None:
-            yield role, station
+def _roles(stations: Stations) -> list[tuple[str, Station]]:
+    places = (
+        ("prefill", stations.prefill),
+        ("decode", stations.decode),
+        ("aggregated", stations.aggregated),
+    )
+    return [(role, station) for role, station in places if station is not None]
 
 
 def _candidates(point: BenchPoint, stations: Stations, flying: float) -> Iterator[Candidate]:

@@ -149,8 +149,11 @@ def _plausible(record: Any) -> bool:
     numbers = [value for value in numbers_of(record) if value is not None]
     if numbers and not (min(numbers) >= 0 and sum(numbers) <= LARGEST_NUMBER):
         return False
-    parts = [getattr(record, name) for name in apart]
-    return all(part is None or _plausible(part) for part in parts)
+    for name in apart:
+        part = getattr(record, name)
+        if part is not None and not _plausible(part):
+            return False
+    return True
 
 
 @functools.cache
