@@ -14,7 +14,9 @@ from jobs.slurm_steps import SlurmSteps
 POLL_S = 0.1
 TERM_SHARE = 0.5
 """Of the budget, the time from TERM to KILL; the rest is for KILL and for looking."""
-END_SHARE = 0.8
+END_SHARE = 0.7
+"""Of the budget, the time until KILL and looking are over; a dead node keeps Slurm's last answers
+waiting, two of ANSWER_S."""
 LISTED_S = 3.0
 """How long Slurm may go on listing steps after their end; those of a dead node it lists longer."""
 

@@ -12,7 +12,7 @@ import yaml
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from launcher.composing import CONF_DIR, Combination, compose_all, is_sweep, typed
+from launcher.composing import CONF_DIR, Combination, compose_all, is_multirun, is_sweep, typed
 from launcher.diagnosis import diagnose, judged, placed, suspicious
 from launcher.errors import LauncherError, PlanError
 from launcher.follow import follow
@@ -74,6 +74,7 @@ def _run(words: list[str]) -> int:
         return run_sweep(words)
     try:
         combinations = compose_all(words)
+        _only_one(combinations, words)
         configs = [typed(combination.config) for combination in combinations]
     except (PlanError, HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         problems = diagnose(words, CONF_DIR, sys.executable)
@@ -91,6 +92,13 @@ def _run(words: list[str]) -> int:
         codes.append(launch(config, made, found.warnings))
     sys.stdout.flush()
     return max(codes, default=0)
+
+
+def _only_one(combinations: Sequence[Combination], words: Sequence[str]) -> None:
+    """PlanError for a sweep with options besides -m, which Hydra would take run by run."""
+    if len(combinations) > 1:
+        others = [word for word in words if word.startswith("-") and not is_multirun(word)]
+        raise PlanError([f"a sweep takes -m and overrides alone: leave out {', '.join(others)}"])
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from launcher.mistakes import nearest, open_keys, unknown_keys
 from launcher.schema import LaunchConfig
 
 CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
+MULTIRUN = re.compile(r"-m+|--mu(?:l(?:t(?:i(?:r(?:un?)?)?)?)?)?")
 GROUPS = ("cluster", "topology", "model", "flags", "engine", "router", "workload", "accuracy")
 
 
@@ -52,10 +54,15 @@ def compose_all(words: Sequence[str]) -> list[Combination]:
     return list(composed)
 
 
+def is_multirun(word: str) -> bool:
+    """Whether a word is Hydra's -m, in any spelling that its command line reads as that."""
+    return MULTIRUN.fullmatch(word) is not None
+
+
 def is_sweep(words: Sequence[str]) -> bool:
     """Whether a command line is a multirun and nothing else that Hydra's own program answers."""
-    dashed = {word for word in words if word.startswith("-")}
-    return bool(dashed) and dashed <= {"-m", "--multirun"}
+    dashed = [word for word in words if word.startswith("-")]
+    return bool(dashed) and all(map(is_multirun, dashed))
 
 
 def _compose_one(words: list[str]) -> Combination:

@@ -12,6 +12,7 @@ from hydra import initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
+from launcher.composing import is_multirun
 from launcher.conf_files import dotted, leaves
 from launcher.errors import LauncherError
 from launcher.model_files import fill_facts
@@ -29,13 +30,11 @@ def diagnose(words: Sequence[str], conf_dir: Path, python: str) -> tuple[str, ..
     """Every problem of a command line; those of one combination of a sweep are tagged with it."""
     overrides = [word for word in words if not word.startswith("-")]
     with initialize_config_dir(str(conf_dir), version_base=None):
-        if any(word in ("-m", "--multirun") for word in words):
-            combinations = _combinations(overrides)
-        else:
-            combinations = [overrides]
+        swept = any(map(is_multirun, words))
+        combinations = _combinations(overrides) if swept else [overrides]
         found = {
-            " ".join(entry): _problems(compose_tolerantly(entry, conf_dir), python)
-            for entry in combinations
+            name: _problems(compose_tolerantly(entry, conf_dir), python)
+            for name, entry in zip(told_apart(combinations), combinations, strict=True)
         }
     changed = changed_overrides(overrides)
     return tuple(dict.fromkeys([*changed, *shared_first(found)]))
@@ -52,6 +51,12 @@ def suspicious(words: Sequence[str], conf_dir: Path) -> bool:
         return True
     texts = (path.read_text(encoding="utf-8") for path in conf_dir.rglob("*.yaml"))
     return any("???" in text or may_change(text) for text in texts)
+
+
+def told_apart(combinations: Sequence[Sequence[str]]) -> list[str]:
+    """What each of several different combinations has that not all of them have."""
+    common = set(combinations[0]).intersection(*combinations) if len(combinations) > 1 else set()
+    return [" ".join(word for word in entry if word not in common) for entry in combinations]
 
 
 def shared_first(found: Mapping[str, Sequence[str]]) -> Iterator[str]:

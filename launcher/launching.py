@@ -14,6 +14,7 @@ from launcher.batch import comment, job_name, sbatch_text
 from launcher.engines import ENGINES
 from launcher.errors import LauncherError
 from launcher.placement import Placement
+from launcher.plain_text import counted
 from launcher.plan import LaunchPlan
 from launcher.preview import PREVIEW_DIR, preview_document, preview_text
 from launcher.provenance import Checkout, provenance
@@ -148,9 +149,9 @@ def told(job: Job, submitted: Submitted, python: str) -> str:
         return shlex.join([Path(python).name, "-m", "jobs", command, str(run_dir), *more])
 
     return (
-        f"submitted {what} {submitted.job_id}: {job.name} on {placement.nodes} nodes, "
+        f"submitted {what} {submitted.job_id}: {job.name} on {counted(placement.nodes, 'node')}, "
         f"{plan.serving_gpus} serving of {placement.allocated_gpus} GPUs, "
-        f"{points} points\n"
+        f"{counted(points, 'point')}\n"
         f"{_segment_line(submitted)}run directory  {shlex.quote(str(run_dir))}\n"
         f"watch it       {jobs('watch')}\n"
         f"its logs       {jobs('logs', '--follow')}\n"

@@ -21,3 +21,8 @@ def printable(text: str) -> str:
         else char
         for char in text
     )
+
+
+def counted(number: int, word: str) -> str:
+    """1 job, 2 jobs."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.composing import CONF_DIR
-from launcher.diagnosis import diagnose, shared_first, suspicious
+from launcher.composing import CONF_DIR, is_sweep
+from launcher.diagnosis import diagnose, shared_first, suspicious, told_apart
 from launcher.schema import register
 
 
@@ -103,3 +103,15 @@ def test_what_is_told_of_a_value_is_not_told_of_its_stand_in(conf: Path) -> None
 def test_texts_shared_by_all_combinations_come_once() -> None:
     found = {"a=1": ["same", "first"], "a=2": ["same"]}
     assert list(shared_first(found)) == ["same", "first [a=1]"]
+
+
+def test_a_combination_is_named_by_what_not_all_of_them_have() -> None:
+    lines = [("x=1", "a=1", "b=1"), ("x=1", "a=2", "b=1"), ("x=1", "a=2", "b=2")]
+    assert told_apart(lines) == ["a=1 b=1", "a=2 b=1", "a=2 b=2"]
+    assert told_apart([("x=1", "a=1")]) == ["x=1 a=1"]
+
+
+@pytest.mark.parametrize("word", ["-m", "-mm", "--multirun", "--multi"])
+def test_hydras_other_spellings_of_its_option_are_a_sweep_too(word: str) -> None:
+    assert is_sweep([word, "workload.seed=1,2"])
+    assert not is_sweep([word, "--cfg", "job"])

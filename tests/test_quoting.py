@@ -59,6 +59,9 @@ def test_mapping_and_json_text_end_in_the_same_json() -> None:
 COMPLETIONS = {
     "python -m launcher topology=dep8_prefill8": "topology=dep8_prefill8x2",
     "python3 -m launcher -m topology=dp1": "topology=dp1_prefill1x1",
+    "python -m launcher -m topology=dp1_prefill1x1,dep8_prefill5": (
+        "topology=dp1_prefill1x1,dep8_prefill5x2"
+    ),
     "python -m launcher workload.is": "workload.isl=",
     "python -m launcher accuracy=none engine=rehear": "engine=rehearsal",
 }

@@ -12,13 +12,14 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from launcher.composing import CONF_DIR
-from launcher.diagnosis import diagnose_each, judged, placed, shared_first
+from launcher.diagnosis import diagnose_each, judged, placed, shared_first, told_apart
 from launcher.errors import PlanError
 from launcher.schema import LaunchConfig
 from launcher.sweep.composer import Composer
 from launcher.sweep.group_checks import whole
 from launcher.sweep.groups import Group, Member, grouped
 from launcher.sweep.labels import label_of
+from launcher.sweep.record import short
 from launcher.sweep_axes import Axes
 
 WRONG = (PlanError, HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError)
@@ -65,10 +66,12 @@ def checked(words: Sequence[str]) -> Sweep:
     axes = composer.axes(words)
     _axes_in_order(axes)
     combinations = axes.combinations()
-    names = [" ".join(entry) for entry in combinations]
-    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise PlanError(f"the sweep has {name} more than once: give it once" for name in repeated)
-    made = _check_all(composer, combinations, names)
+    if repeated := [entry for entry, count in Counter(combinations).items() if count > 1]:
+        raise PlanError(
+            f"the sweep has {short(entry, axes.swept)} more than once: give it once"
+            for entry in repeated
+        )
+    made = _check_all(composer, combinations, told_apart(combinations))
     _shared_settings(made)
     groups = grouped(made.members, made.members[0].config.sweep.order)
     made = _check_whole(groups, made, axes)

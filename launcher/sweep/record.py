@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launcher.plain_text import counted
 from launcher.schema import SweepConfig
 from launcher.sweep.groups import Group
 
@@ -139,15 +140,15 @@ def _lines(record: SweepRecord) -> Iterator[str]:
     jobs = [asked for asked in record.asked if asked.state != "reused"]
     points = sum(len(asked.planned) for asked in jobs)
     reused = sum(len(asked.reused) for asked in record.asked)
-    parts = [f"{len(record.combinations)} combinations"]
+    parts = [counted(len(record.combinations), "combination")]
     parts += [f"{len(record.skipped)} skipped"] if record.skipped else []
-    parts += [f"{len(jobs)} jobs with {points} points"]
-    parts += [f"{reused} points reused"] if reused else []
+    parts += [f"{counted(len(jobs), 'job')} with {counted(points, 'point')}"]
+    parts += [f"{counted(reused, 'point')} reused"] if reused else []
     yield f"sweep: {', '.join(parts)}"
     width = max((len(_id(asked)) for asked in record.asked), default=6)
     for asked in record.asked:
-        what = f"{asked.name}: {_points(asked)}"
-        yield f"  {_id(asked):<{width}}  {asked.group.placement.nodes:>3} nodes  {what}"
+        what, nodes = f"{asked.name}: {_points(asked)}", asked.group.placement.nodes
+        yield f"  {_id(asked):<{width}}  {nodes:>3} {'node ' if nodes == 1 else 'nodes'}  {what}"
         for member in asked.group.members:
             yield f"  {'':<{width}}    {short(member.overrides, record.axes)}"
         if asked.error:
@@ -167,7 +168,7 @@ def _id(asked: Asked) -> str:
 
 def _points(asked: Asked) -> str:
     names = asked.planned
-    told = f"{len(names)} points" + (f" ({', '.join(names)})" if 0 < len(names) < 10 else "")
+    told = counted(len(names), "point") + (f" ({', '.join(names)})" if 0 < len(names) < 10 else "")
     if asked.reused:
         told += f", {len(asked.reused)} reused"
     dataset = asked.group.plan.config.accuracy.dataset

@@ -5,15 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from launcher.diagnosis import shared_first
+from launcher.diagnosis import shared_first, told_apart
+from launcher.plain_text import counted
 from launcher.sweep.checks import Sweep
 from launcher.sweep.record import SweepRecord
 
 
 def warnings(sweep: Sweep) -> Iterator[str]:
     """Warnings of combinations, those of all of them once and bare, then those of jobs."""
-    made = sweep.made
-    alone = {" ".join(sweep.combinations[m.number]): made.warnings[m.number] for m in made.members}
+    made, names = sweep.made, told_apart(sweep.combinations)
+    alone = {names[member.number]: made.warnings[member.number] for member in made.members}
     yield from shared_first(alone)
     yield from dict.fromkeys(text for texts in made.whole.values() for text in texts)
 
@@ -21,7 +22,8 @@ def warnings(sweep: Sweep) -> Iterator[str]:
 def end_line(record: SweepRecord, codes: Sequence[int]) -> str:
     """How the runs ended; `codes`: theirs, the tables' last."""
     bad = sum(bool(code) for code in codes[:-1])
-    text = f"{bad} of {len(codes) - 1} runs did not end well" if bad else "all runs ended well"
+    runs = len(codes) - 1
+    text = f"{bad} of {counted(runs, 'run')} did not end well" if bad else "all runs ended well"
     return f"{text}; tables in {record.path}/table.{{txt,md,csv}}\n"
 
 
