@@ -6,6 +6,8 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from jobs.process_tree import Process, members, signal_each, signal_groups, still
 from jobs.records import Teardown
@@ -15,8 +17,9 @@ POLL_S = 0.1
 TERM_SHARE = 0.5
 """Of the budget, the time from TERM to KILL; the rest is for KILL and for looking."""
 END_SHARE = 0.7
-"""Of the budget, the time until KILL and looking are over; a dead node keeps Slurm's last answers
-waiting, two of ANSWER_S."""
+"""Of the budget, the time in which processes are killed and steps leave Slurm's list."""
+ASK_SHARE = 0.9
+"""Of the budget, when Slurm is asked no more: a dead node keeps its answers waiting."""
 LISTED_S = 3.0
 """How long Slurm may go on listing steps after their end; those of a dead node it lists longer."""
 
@@ -39,23 +42,23 @@ async def tear_down(
         signal_each((p for p in crowd.known if p.group not in leaders), signal.SIGTERM)
     ended = await _until(crowd.is_gone, begun + TERM_SHARE * budget_s)
     killed = len(crowd.known)
+    killing = None
     if not ended:
-        if slurm is not None:
-            await slurm.kill()
+        if slurm is not None:  # asked beside: a slow controller must not keep KILL from anyone
+            killing = asyncio.create_task(slurm.kill())
             await _until(crowd.is_gone, time.monotonic() + 1.0)
         await _kill(crowd, begun + END_SHARE * budget_s)
     left = [f"pid {p.pid} (group {p.group})" for p in crowd.known]
     looked = ["process table"]
     if slurm is not None:
-        until = min(begun + END_SHARE * budget_s, time.monotonic() + LISTED_S)
-        steps = await _steps_left(slurm, until)
-        looked.append("squeue --steps" if steps is not None else "squeue did not answer")
-        if steps and (inhabited := await slurm.inhabited(steps)) is not None:
-            empty = [step for step in steps if step not in inhabited]
-            also = f" (without a process, but listed by squeue: {', '.join(empty)})"
-            looked.append("sstat --pidformat" + (also if empty else ""))
-            steps = inhabited
-        left += [f"step {step}" for step in steps or []]
+        listed, until = Listed(), min(begun + END_SHARE * budget_s, time.monotonic() + LISTED_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.1, begun + ASK_SHARE * budget_s - time.monotonic())):
+                if killing is not None:
+                    await killing
+                await listed.look(slurm, until)
+        looked += listed.looked or ["squeue did not answer"]
+        left += [f"step {step}" for step in listed.steps]
     return Teardown(
         seconds=round(time.monotonic() - begun, 2),
         processes=told,
@@ -85,11 +88,33 @@ class Crowd:
         return not self.known and not self.look()
 
 
+@dataclass(slots=True)
+class Listed:
+    """Steps that still have a process, as far as Slurm could say in its time."""
+
+    steps: list[str] = field(default_factory=list)
+    looked: list[str] = field(default_factory=list)
+
+    async def look(self, slurm: SlurmSteps, until: float) -> None:
+        """Asks the controller, and the nodes for what it still lists."""
+        steps = await _steps_left(slurm, until)
+        if steps is None:
+            return
+        self.steps, self.looked = steps, ["squeue --steps"]
+        if steps and (inhabited := await slurm.inhabited(steps)) is not None:
+            empty = [step for step in steps if step not in inhabited]
+            also = f" (without a process, but listed by squeue: {', '.join(empty)})"
+            self.looked.append("sstat --pidformat" + (also if empty else ""))
+            self.steps = inhabited
+
+
 async def _kill(crowd: Crowd, until: float) -> None:
-    """KILL, again and again: a process may have begun another one meanwhile."""
-    while time.monotonic() < until:
+    """KILL, at least once, and again: a process may have begun another one meanwhile."""
+    while True:
         signal_each(crowd.known, signal.SIGKILL)
-        if await _until(crowd.is_gone, min(until, time.monotonic() + 5 * POLL_S)):
+        if await _until(crowd.is_gone, time.monotonic() + 5 * POLL_S):
+            return
+        if time.monotonic() >= until:
             return
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
 
 from jobs.process_tree import Process
 from jobs.records import Teardown
+from jobs.slurm_steps import ANSWER_S, SlurmSteps
 from jobs.teardown import END_SHARE, POLL_S, TERM_SHARE, tear_down
 
 BUDGET_S = 12.0
@@ -56,12 +58,33 @@ class World:
         return {pid: at for at, name, pid in reversed(self.heard) if name == number.name}
 
 
-def torn_down(world: World, monkeypatch: pytest.MonkeyPatch) -> Teardown:
+@dataclass(frozen=True)
+class SlowSlurm(SlurmSteps):
+    """A controller that takes each order only after the longest wait there is."""
+
+    world: World = field(default_factory=lambda: World(set()))
+
+    async def terminate(self) -> bool:
+        return True
+
+    async def kill(self) -> bool:
+        self.world.now += 2 * ANSWER_S
+        return False
+
+    async def living(self) -> list[str] | None:
+        self.world.now += ANSWER_S
+        return []
+
+
+def torn_down(
+    world: World, monkeypatch: pytest.MonkeyPatch, slurm: SlurmSteps | None = None
+) -> Teardown:
+    edges = {"create_task": asyncio.create_task, "timeout": asyncio.timeout, "sleep": world.sleep}
     monkeypatch.setattr("jobs.teardown.time", SimpleNamespace(monotonic=world.monotonic))
-    monkeypatch.setattr("jobs.teardown.asyncio", SimpleNamespace(sleep=world.sleep))
+    monkeypatch.setattr("jobs.teardown.asyncio", SimpleNamespace(**edges))
     for name in ("members", "still", "signal_groups", "signal_each"):
         monkeypatch.setattr(f"jobs.teardown.{name}", getattr(world, name))
-    return asyncio.run(tear_down(LEADERS, "mark", BUDGET_S))
+    return asyncio.run(tear_down(LEADERS, "mark", BUDGET_S, slurm))
 
 
 EVERY_PID = {process.pid for process in EVERYBODY}
@@ -98,3 +121,11 @@ def test_what_kill_does_not_end_is_named_within_the_budget(monkeypatch: pytest.M
     kills = [at for at, name, pid in world.heard if (name, pid) == ("SIGKILL", CHILD.pid)]
     assert len(kills) > 1, "again and again"
     assert END_SHARE * BUDGET_S <= world.now < BUDGET_S
+
+
+def test_a_slow_controller_keeps_kill_from_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World({signal.SIGKILL})
+    torn = torn_down(world, monkeypatch, SlowSlurm("77", world=world))
+    assert torn.survivors == []
+    assert world.told(signal.SIGKILL).keys() == EVERY_PID
+    assert torn.seconds < BUDGET_S
