@@ -55,12 +55,12 @@ def main() -> None:
                 costs.append(cost)
                 kept.append(told(concurrency, cost, fake.cpu_s))
                 print(kept[-1], flush=True)  # noqa: T201
+                record(given.record, {"machine": machine(), "runs": kept})
             base = next((c for c in costs if c.client.startswith("vllm")), costs[-1])
             for cost in costs:
                 rows.append(row(concurrency, cost, cost.per_1000() / base.per_1000()))
     header = ["concurrency", "client", "CPU s / 1,000", "of vLLM's", "wall s", "RSS MB", "failed"]
     print(table(header, rows))  # noqa: T201
-    record(given.record, {"machine": machine(), "runs": kept})
 
 
 def clients(given: argparse.Namespace, path: Path, concurrency: int) -> list:

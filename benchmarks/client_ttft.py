@@ -29,6 +29,7 @@ def main() -> None:
     add("--streams", type=int, default=5120)
     add("--processes", type=int, nargs="+", default=[1, 2])
     add("--repeats", type=int, default=3)
+    add("--native-only", action="store_true", help="where cores are too few for the peers")
     add("--vllm-python", type=Path)
     add("--vllm-function", type=Path)
     commands.add_options(parser)
@@ -69,6 +70,8 @@ def clients(given: argparse.Namespace, path: Path, folder: Path) -> list:
         (f"native, {n}", lambda url, n=n: peers.native(url, path, given.streams, n))
         for n in given.processes
     ]
+    if given.native_only:
+        return found
     found.append(("aiohttp + orjson, minimal", lambda url: peers.aiohttp(url, path, given.streams)))
     if given.vllm_function:
         use = given.vllm_function
