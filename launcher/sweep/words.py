@@ -24,6 +24,7 @@ def end_line(record: SweepRecord, codes: Sequence[int]) -> str:
     bad = sum(bool(code) for code in codes[:-1])
     runs = len(codes) - 1
     text = f"{bad} of {counted(runs, 'run')} did not end well" if bad else "all runs ended well"
+    text = text if runs else "nothing was left to be run"
     return f"{text}; tables in {record.path}/table.{{txt,md,csv}}\n"
 
 
