@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import os
+from functools import cache
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -23,7 +26,17 @@ AROUND = Surroundings(
 
 
 def config_of(*overrides: str) -> LaunchConfig:
-    """The typed configuration of a command line."""
+    """The typed configuration of a command line, the caller's own."""
+    return copy.deepcopy(_composed(overrides, tuple(os.environ.get(name) for name in READ)))
+
+
+READ = ("ENGINE_ENV", "GSM8K_DIR", "LAUNCHER_SCRATCH")
+"""Environment variables that conf/ reads."""
+
+
+@cache
+def _composed(overrides: tuple[str, ...], _: tuple[str | None, ...]) -> LaunchConfig:
+    """Many tests ask several things of one command line; composing it is most of their time."""
     register()
     with initialize_config_dir(str(CONF_DIR), version_base=None):
         return typed(compose("config", overrides=list(overrides)))
