@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
@@ -26,10 +27,17 @@ DEFINITIONS = (
 
 def legend(loaded: Loaded, frame: pd.DataFrame) -> str:
     """Plain lines, every name in them printable."""
-    lines = [*DEFINITIONS, *_divisors(loaded.runs), *_ranges(frame), *_accuracies(loaded.runs)]
-    lines += list(_transfers(loaded.runs))
+    lines = [*DEFINITIONS, *behind(loaded.runs, frame)]
     lines += [*_remarks(frame, "reasons"), *_remarks(frame, "notes"), *endings(loaded.runs)]
     return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def behind(runs: Sequence[Run], frame: pd.DataFrame) -> Iterator[str]:
+    """What figures rest on: GPUs of each topology, lengths, accuracy and KV of each run."""
+    yield from _divisors(runs)
+    yield from _ranges(frame)
+    yield from _accuracies(runs)
+    yield from _transfers(runs)
 
 
 def _divisors(runs: Iterable[Run]) -> Iterator[str]:
@@ -92,12 +100,13 @@ def _remarks(frame: pd.DataFrame, column: str) -> Iterator[str]:
 
 
 def endings(runs: Iterable[Run]) -> Iterator[str]:
-    """Runs that did not complete, and how far they came."""
+    """Runs that did not complete, and how far they came; paths in a run's folder begin there."""
     for run in (run for run in runs if run.foreign is None):
         outcome, planned = run.outcome, len(run.planned)
         done = f"{len(run.points)} of {planned or '?'} points"
         if outcome is None:
             yield f"unfinished, {run.run_id}: {done}, no outcome.json: still running, or lost"
         elif not run.ended_well:
-            cause = shorten(" ".join(outcome.cause.split()), CAUSE_WIDTH)
+            inside = re.sub(rf"[^\s'\"]*/{re.escape(run.path.name)}/", "", outcome.cause)
+            cause = shorten(" ".join(inside.split()), CAUSE_WIDTH)
             yield f"{outcome.status}, {run.run_id}: {done}, in {outcome.phase}: {cause}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -21,18 +22,20 @@ from analysis.drawn import (
     reference_workload,
     workloads,
 )
-from analysis.legend import DEFINITIONS, endings
+from analysis.legend import DEFINITIONS, behind, endings
 from analysis.load import Loaded
 from analysis.metrics import METRICS, Metric
 from analysis.point_rows import point_names
 from analysis.provenance import provenance, split
 from analysis.reference import Reference, load_reference
 from analysis.report_runs import run_parts
+from analysis.run import Run
 from analysis.safetext import printable
 
 DIGITS = 6
 MAX_WARNINGS = 200
 MAX_REASONS = 200
+MAX_BEHIND = 100
 FIRST_COLUMNS = (
     "verdict", "topology", "concurrency", "isl", "osl", "completed", "failed",
     "total_tps_per_gpu", "total_tps_per_allocated_gpu", "output_tps_per_decode_gpu",
@@ -62,6 +65,8 @@ def report_data(loaded: Loaded, frame: pd.DataFrame) -> Json:
         "provenance": _provenance(loaded),
         "warnings": [printable(text) for text in loaded.warnings[:MAX_WARNINGS]],
         "more_warnings": max(0, len(loaded.warnings) - MAX_WARNINGS),
+        "unfinished": unfinished(loaded.runs),
+        "behind": [printable(line) for line in islice(behind(loaded.runs, frame), MAX_BEHIND)],
         "endings": [printable(line) for line in endings(loaded.runs)][:MAX_WARNINGS],
         "definitions": list(DEFINITIONS),
         "palette": {
@@ -72,6 +77,20 @@ def report_data(loaded: Loaded, frame: pd.DataFrame) -> Json:
         "digits": DIGITS,
         **run_parts(loaded.runs),
     }
+
+
+def unfinished(runs: Sequence[Run]) -> str:
+    """How many runs did not complete and how many points they lack; empty where all did."""
+    own = [run for run in runs if run.foreign is None]
+    ended = [run for run in own if run.outcome is None or not run.ended_well]
+    if not ended:
+        return ""
+    planned, lack = (
+        sum(len(run.planned) for run in own),
+        sum(max(0, len(run.planned) - len(run.points)) for run in ended),
+    )
+    word = f"{len(ended)} of {len(own)} runs did not complete"
+    return f"{word}; {lack} of {planned} planned points are missing" if lack else word
 
 
 def pack(values: pd.Series[Any], kind: str) -> Json:

@@ -70,7 +70,9 @@ def _summary(frame: pd.DataFrame, data: dict[str, Any], created: str) -> str:
     told = f"{runs}, {_many(len(frame), 'point')}, written {created}."
     if left:
         told += f" Of these, {left} in the table only: may not be drawn or compared."
-    return f'<p>{_text(told)}</p><ul class="chips" aria-label="verdicts">{chips}</ul>'
+    lost = data["unfinished"]
+    notice = f'<p class="notice"><a href="#why-section">{_text(lost)}</a></p>' if lost else ""
+    return f'<p>{_text(told)}</p>{notice}<ul class="chips" aria-label="verdicts">{chips}</ul>'
 
 
 def _many(count: int, word: str) -> str:

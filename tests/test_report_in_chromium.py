@@ -204,12 +204,43 @@ def test_paper_has_every_row_in_black_on_white_and_no_controls(
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     assert page.locator(ROWS).count() == 39
+    assert page.locator("#table thead button").count() == 0
     assert not page.locator("#find").is_visible()
     assert page.locator("details.reason[open]").count() == 1
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
     page.emulate_media(media="screen")
     page.wait_for_selector("body:not(.printing)")
     opened.context.close()
+
+
+def test_a_finger_hits_what_it_aims_at_and_rows_keep_their_names(
+    browser: Browser, report: Path
+) -> None:
+    opened = Watched(browser, PHONE, has_touch=True, is_mobile=True)
+    page = opened.open(report)
+    small = page.locator("label.tick, select, button, summary, input[type=search]").evaluate_all(
+        "all => all.map(e => [e.textContent, e.getBoundingClientRect()])"
+        ".filter(([, box]) => box.width && (box.height < 32 || box.width < 32))"
+        ".map(([words, box]) => `${words}: ${box.width} x ${box.height}`)"
+    )
+    assert small == []
+    page.locator("#table").evaluate("e => { e.scrollLeft = 900; }")
+    left = page.locator("#table").evaluate("e => e.getBoundingClientRect().left")
+    cells = page.locator(f"{ROWS}:first-child td.naming")
+    assert cells.all_inner_texts() == ["dep8_prefill4x2", "64"]
+    assert abs(cells.first.evaluate("e => e.getBoundingClientRect().left") - left) <= 2
+    opened.context.close()
+
+
+def test_every_plot_says_what_its_marks_are(watched: Watched) -> None:
+    page = watched.page
+    keys = page.locator("#pareto-note .key").all_inner_texts()
+    assert len(keys) == 10
+    assert keys[0].strip() == "dep8_prefill4x2"
+    assert keys[-1].strip() == "published dep8_prefill8x2"
+    page.locator("#series label", has_text="dep8_prefill5x2").click()
+    shown = [key.strip() for key in page.locator("#ttft-note .key").all_inner_texts()]
+    assert shown == [f"dep8_prefill{n}x2" for n in (4, 6, 7, 8)]
 
 
 def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
@@ -278,6 +309,9 @@ def test_a_bottleneck_is_a_letter_that_tells_its_evidence(browser: Browser, whol
     assert page.locator("#bottleneck-tip").is_hidden()
     cell.focus()
     assert page.locator("#bottleneck-tip").is_visible()
+    page.locator("#bottleneck-evidence summary").click()
+    told = page.locator("#bottleneck-evidence li").inner_text()
+    assert told.endswith("concurrency 64: prefill (prefill busy 100%, 7 waiting)")
     assert opened.errors == []
     opened.context.close()
 

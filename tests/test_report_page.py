@@ -23,7 +23,7 @@ from analysis.reference import load_reference
 from analysis.report_data import pack, report_data
 from analysis.report_page import embed
 from jobs.store import RunDir
-from tests.analysis_runs import completed_run, write_run
+from tests.analysis_runs import completed_run, outcome, point, run_json, write_run
 from tests.report_runs import (
     HOSTILE,
     add_series,
@@ -170,6 +170,22 @@ def test_user_and_host_are_not_passed_on(tmp_path: Path) -> None:
     assert "c0ffee and uncommitted changes" in text
     assert "someone" not in text
     assert "login7" not in text
+
+
+def test_runs_that_did_not_complete_are_told_first_and_without_their_folder(
+    tmp_path: Path,
+) -> None:
+    completed_run(tmp_path / "runs/good")
+    cause = "canary: HTTP 500; see /scratch/somebody/sweep/bad/canary.json"
+    write_run(
+        tmp_path / "runs/bad", run_json("bad"), [point("bad")], [], outcome("bad", "failed", cause)
+    )
+    assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    head = page[page.index("<header>") : page.index("</header>")]
+    assert '<a href="#why-section">1 of 2 runs did not complete' in head
+    assert "HTTP 500; see canary.json" in page
+    assert "/scratch/somebody" not in page
 
 
 def test_start_up_is_told_worker_by_worker(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ const DIVISORS = [
 const GROUPINGS = ["topology", "flags", "model", "engine", "client", "cluster", "run"];
 const STATISTICS = [["median", "median"], ["mean", "mean"], ["p90", "90th percentile"], ["p99", "99th percentile"]];
 const MANY_LINES = 60;
+const MAX_KEYS = 16;
 const GREY = { colour: "#767676", dark_colour: "#9a9a9a", mark: "circle", dash: [2, 3] };
 
 const state = {
@@ -138,7 +139,9 @@ function drawPareto() {
     lines: [{ kind: "frontier", points: edge }, ...published.lines, ...lines],
     marks: [...published.marks, ...marks], bars: published.bars, watermark: watermarkWords(),
   });
-  byId("pareto-note").textContent = paretoWords(rows.length, crowded, divisor.id);
+  byId("pareto-note").replaceChildren(
+    el("span", { class: "keys" }, ...seriesKey(rows), ...publishedKey(published.marks)),
+    paretoWords(rows.length, crowded, divisor.id));
 }
 
 function paretoWords(count, crowded, name) {
@@ -214,10 +217,28 @@ function drawLatency(kind, label) {
   });
   const paced = byRate ? 0 : chosen.filter(isTimed).length;
   const missing = chosen.length - rows.length - paced;
-  byId(`${kind}-note`).textContent = [
+  const words = [
     missing ? `${missing} chosen points have no such figure.` : "",
     paced ? `${paced} chosen points were sent at a rate: only the closed loops are drawn.` : "",
   ].join(" ").trim();
+  byId(`${kind}-note`).replaceChildren(el("span", { class: "keys" }, ...seriesKey(rows)), words);
+}
+
+// What the marks of a plot are, right below it: the series' own box may be screens or sheets away.
+function seriesKey(rows) {
+  const names = distinct(rows.map((row) => seriesOf(row))).sort(byNumbers);
+  const more = names.length > MAX_KEYS ? [el("span", { class: "key" }, `and ${names.length - MAX_KEYS} more`)] : [];
+  return [...names.slice(0, MAX_KEYS).map((name) => keyOf(lookOf(name), name)), ...more];
+}
+
+function publishedKey(marks) {
+  if (!marks.length) return [];
+  return distinct(DATA.reference.points.map((point) => point.topology)).map((topology) => keyOf(
+    { ...GREY, mark: DATA.palette.series[shapePlace(topology)].mark }, `published ${topology}`, true));
+}
+
+function keyOf(look, name, hollow = false) {
+  return el("span", { class: "key" }, swatch(look, hollow), ` ${name} `);
 }
 
 function watermarkWords() {

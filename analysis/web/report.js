@@ -18,11 +18,11 @@ function drawPlots() {
   drawBottlenecks();
 }
 
-function swatch(look) {
+function swatch(look, hollow = false) {
   const colour = colourOf(look);
   return svg("svg", { width: 30, height: 14, "aria-hidden": "true", class: "swatch" },
     svg("path", { d: "M1 7H29", stroke: colour, "stroke-width": 2, "stroke-dasharray": look.dash.join(" ") || null }),
-    svg("path", { d: markPath(look.mark, 15, 7, 5), fill: colour }));
+    svg("path", { d: markPath(look.mark, 15, 7, hollow ? 4 : 5), stroke: colour, fill: hollow ? "var(--paper)" : colour }));
 }
 
 function drawSeries() {
@@ -155,6 +155,8 @@ function drawProvenance() {
     `published reference: ${DATA.reference.title}; ${DATA.reference.source}; read ${DATA.reference.read}; error: ${DATA.reference.error}`];
   byId("provenance").replaceChildren(
     el("h3", {}, "How figures are defined"), el("ul", {}, ...definitions.map((line) => el("li", {}, line))),
+    el("details", { class: "more" }, el("summary", {}, "What they rest on: GPUs, lengths, accuracy, KV of each run"),
+      el("ul", {}, ...DATA.behind.map((line) => el("li", {}, line)))),
     ...(pairs.length ? [el("h3", {}, "The same in all runs"), el("dl", {}, ...pairs)] : []),
     el("h3", {}, pairs.length ? "What differs, run by run" : "Runs"),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "runs" }, table));

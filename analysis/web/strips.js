@@ -2,6 +2,7 @@
 // What held each point back; how one run started; what its servers did while it was measured.
 
 const MAX_STRIPS = 80;
+const MAX_EVIDENCE = 200;
 
 function drawBottlenecks() {
   const known = VALUES.has("bottleneck");
@@ -24,7 +25,20 @@ function drawBottlenecks() {
     ...columns.map((load) => bottleneckCell(cells.get(load.join(" "))))));
   byId("bottleneck").replaceChildren(el("table", { class: "strip" }, el("thead", {}, head), el("tbody", {}, ...body)));
   const left = strips.size > MAX_STRIPS ? ` The first ${MAX_STRIPS} of ${strips.size} runs.` : "";
-  byId("bottleneck-note").replaceChildren(...bottleneckKey(rows), left);
+  const none = rows.length && rows.every((row) => !value("bottleneck", row)) ? " Not known of any of these points: the evidence says why." : "";
+  byId("bottleneck-note").replaceChildren(...bottleneckKey(rows), left, none);
+  drawEvidence(rows);
+}
+
+// The words of the cells for paper, for a finger and for who cannot see the cells.
+function drawEvidence(rows) {
+  const told = rows.filter((row) => value("bottleneck_evidence", row));
+  const items = told.slice(0, MAX_EVIDENCE).map((row) => el("li", {},
+    `${stripName(value("run", row), row)}, concurrency ${shown("concurrency", row)}: `,
+    el("strong", {}, value("bottleneck", row) || "unknown"), ` (${value("bottleneck_evidence", row)})`));
+  const left = told.length > MAX_EVIDENCE ? [el("li", {}, `and ${told.length - MAX_EVIDENCE} points more: see the column of the table`)] : [];
+  byId("bottleneck-evidence").hidden = !told.length;
+  byId("bottleneck-evidence").querySelector("ul").replaceChildren(...items, ...left);
 }
 
 function stripName(run, row) {

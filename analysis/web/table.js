@@ -75,20 +75,40 @@ function drawTable() {
   const table = el("table", { class: "rows" }, el("thead", {}, el("tr", {}, ...view.columns.map(headCell))));
   table.append(el("tbody", {}, ...part.flatMap(bodyRows)));
   byId("table").replaceChildren(table);
+  stickColumns(table);
   byId("count").textContent = `${figure(rows.length, 0)} of ${figure(DATA.rows, 0)} points`
     + `${state.off.size ? " (of the series switched on)" : ""}.`
     + `${isPrinting() ? "" : " A click on a heading sorts; a click on a verdict shows its reasons."}`;
   drawPager(pages);
 }
 
+// What names a row stays in sight while its figures are scrolled, where half the room is left.
+const NAMING = ["topology", "concurrency"];
+
+function stickColumns(table) {
+  const heads = NAMING.map((name) => table.querySelector(`th[data-name="${name}"]`));
+  if (isPrinting() || heads.includes(null)) return;
+  const [first, second] = heads.map((head) => head.offsetWidth);
+  if (first + second > byId("table").clientWidth / 2) return;
+  table.style.setProperty("--first", `${first}px`);
+  table.classList.add("stuck");
+}
+
+function classOf(column) {
+  const place = NAMING.indexOf(column.name);
+  return `${column.kind === "text" ? "text" : "number"}${place < 0 ? "" : ` naming naming-${place}`}`;
+}
+
 function headCell(name) {
   const column = COLUMNS.get(name);
   const sorted = view.sort === name;
   const arrow = sorted ? (view.up ? " ▲" : " ▼") : "";
-  const button = el("button", { type: "button", title: `${column.doc} (from ${column.source})`, onclick: () => sortBy(name) },
-    `${column.label}${arrow}`, el("small", {}, column.unit || "\u00a0"));
+  const words = [`${column.label}${arrow}`, el("small", {}, column.unit || "\u00a0")];
+  // Chromium repeats a heading on the next sheet only where no button is in it.
+  const button = isPrinting() ? el("span", {}, ...words) : el("button",
+    { type: "button", title: `${column.doc} (from ${column.source})`, onclick: () => sortBy(name) }, ...words);
   const way = sorted ? (view.up ? "ascending" : "descending") : "none";
-  return el("th", { scope: "col", "aria-sort": way, class: column.kind === "text" ? "text" : "number", "data-name": name }, button);
+  return el("th", { scope: "col", "aria-sort": way, class: classOf(column), "data-name": name }, button);
 }
 
 // The better end first, then the other way round.
@@ -109,7 +129,7 @@ function bodyRows(row) {
 
 function plainCell(name, row) {
   const column = COLUMNS.get(name);
-  return el("td", { class: column.kind === "text" ? "text" : "number" }, shown(name, row));
+  return el("td", { class: classOf(column) }, shown(name, row));
 }
 
 function verdictCell(row) {
