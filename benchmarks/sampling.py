@@ -1,4 +1,4 @@
-"""What looking at 72 metrics pages every second costs the driver, and what its files weigh.
+"""What looking at 72 metrics pages costs the driver, whether it keeps up, what its files weigh.
 
     python benchmarks/sampling.py [--seconds 20] [--pages 72]
 
@@ -29,7 +29,7 @@ from jobs.events import Journal
 from jobs.probing import Http
 from jobs.rehearsal.exposition import metrics_text
 from jobs.rehearsal.ranks import Rank
-from jobs.sampling import Sampler, Target
+from jobs.sampling import EACH_S, Sampler, Target
 from jobs.series_page import SeriesPage
 
 HOST = "127.0.0.1"
@@ -117,10 +117,12 @@ def main() -> int:
         written = sum(file.stat().st_size for file in folder.glob("*.jsonl"))
     server.terminate()
     hours = looks / options.pages / 3600
+    every = options.pages * (options.seconds + 2.0) / looks
+    asked = max(1.0, EACH_S * options.pages)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     sys.stdout.write(
-        f"{options.pages} pages every second: {100 * share:.1f} % of one core, "
-        f"{peak:.0f} MB at most, {looks} looks; "
+        f"{options.pages} pages, each every {every:.2f} s ({asked:.2f} s asked for): "
+        f"{100 * share:.1f} % of one core, {peak:.0f} MB at most, {looks} looks; "
         f"files {written / options.pages / hours / 1e6:.2f} MB an hour and process\n"
     )
     return 0
