@@ -80,7 +80,7 @@ def parse_state(text: str) -> JobState:
     if not known or (not word and any(it not in PHASES for it in words)):
         return JobState(first[:40], "unknown")
     word = word or known[0]
-    by = re.fullmatch(r"by (\S+)", rest.strip())
+    by = re.fullmatch(r"by (\S*[^\s+])", rest.strip())  # An id that a "+" cut off is another's.
     phase = PHASES[word]
     ok = word == "COMPLETED" if phase == "ended" else None
     return JobState(word, phase, ok, by[1] if by else None)

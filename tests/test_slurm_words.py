@@ -138,6 +138,11 @@ def test_who_cancelled_a_job_is_kept() -> None:
     assert parse_state("CANCELLED by 54321").by == "54321"
 
 
+def test_who_cancelled_a_job_is_not_told_by_a_cut_id() -> None:
+    assert parse_state("CANCELLED by 543+").by is None
+    assert parse_state("CANCELLED by 543+").word == "CANCELLED"
+
+
 def test_every_state_survives_the_ten_columns_of_an_old_sacct() -> None:
     for word in PHASES:
         shown = word if len(word) <= 10 else word[:9] + "+"
