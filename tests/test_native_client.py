@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.clients.arguments import parse_arguments
+from jobs.clients.native import main
 from tests.patience import wait_until
 from tests.rehearsal_process import KEY, MODEL, free_port, metric, router, running, worker
 from tests.stream_server import prompt_file
@@ -37,6 +38,27 @@ def test_wrong_arguments_end_with_status_2(more: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         parse_arguments([*arguments("http://x", Path("r.json")), *more])
     assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize("option", ["--result", "--requests", "--vllm-bench-json"])
+@pytest.mark.parametrize("place", ["pipe", "file/r.json"])
+def test_a_place_where_nothing_can_be_written_is_told_before_the_measurement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, place: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as stopped:
+        parse_arguments([*arguments("http://x", Path("r.json")), option, str(tmp_path / place)])
+    assert stopped.value.code == 2
+    assert f"{option} {tmp_path / place}: " in capsys.readouterr().err
+
+
+def test_a_closed_loop_without_streams_sends_nothing_and_is_no_result(tmp_path: Path) -> None:
+    prompts, result = tmp_path / "x.prompts", tmp_path / "r.json"
+    prompt_file(prompts, 4)
+    told = ["--base-url", "http://127.0.0.1:9", "--model", "m", "--prompts", str(prompts)]
+    assert main([*told, "--concurrency", "0", "--result", str(result)]) == 2
+    assert not result.exists()
 
 
 def test_without_a_prompt_file_the_lengths_must_be_given(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.clients.load import PATHS, Load
+from jobs.targets import check_target
 
 RANDOM = ("num_prompts", "input_range", "output_range", "vocab_size")
 
@@ -90,7 +92,25 @@ def problems(given: argparse.Namespace) -> list[str]:
     for word in given.metadata:
         if not word.partition("=")[0].strip() or "=" not in word:
             found.append(f"--metadata {word}: must be KEY=VALUE")
-    return found + _random_problems(given)
+    return found + _target_problems(given) + _random_problems(given)
+
+
+def _target_problems(given: argparse.Namespace) -> list[str]:
+    """Of the files that are written when all is measured: too late to learn of it then."""
+    found = []
+    for name in ("result", "requests", "vllm_bench_json"):
+        path = getattr(given, name)
+        if path is None:
+            continue
+        try:
+            check_target(path)
+        except OSError as error:
+            found.append(f"{_option(name)} {path}: {error.strerror}")
+            continue
+        above = next(folder for folder in path.absolute().parents if folder.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            found.append(f"{_option(name)} {path}: nothing can be written in {above}")
+    return found
 
 
 def _random_problems(given: argparse.Namespace) -> list[str]:

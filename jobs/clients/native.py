@@ -96,6 +96,8 @@ async def run(given: argparse.Namespace) -> None:
         prompts = PromptFile.open(path)
         load = load.with_prompts(path)
         Bodies(load, prompts, None)  # what it cannot do is told before the gate
+        if not load.concurrency and load.request_rate is None and prompts.arrival_s is None:
+            raise JobError("--concurrency 0: a closed loop needs at least 1, or --request-rate")
         processes = process_count(given.processes, load, len(os.sched_getaffinity(0)))
         outcome = await _unless_stopped(load, prompts, processes, gate)
         more = metadata_from(given)
@@ -106,6 +108,7 @@ async def run(given: argparse.Namespace) -> None:
             data = more | vllm_result(load, outcome.measured, counts, outcome.date, limits)
             given.vllm_bench_json.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_text(given.vllm_bench_json, json.dumps(data) + "\n")
+        given.result.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_json(given.result, more | result(load, prompts, outcome, limits))
 
 
@@ -147,7 +150,7 @@ def main(arguments: Sequence[str]) -> int:
     except (PromptError, JobError) as error:
         log.error("%s", error)
         return EXIT_CANNOT
-    except ProcessLostError as error:
+    except (ProcessLostError, OSError) as error:
         log.error("%s", error)
         return EXIT_LOST
     log.info("result written to %s", given.result)
