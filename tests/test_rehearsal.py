@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -298,6 +299,16 @@ def test_sigterm_ends_it_with_status_zero_even_while_it_loads(tmp_path: Path) ->
         wait_until(lambda: "Starting to load model" in log.read_text(), "it loads")
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
+
+
+def test_it_ends_in_silence_while_others_are_connected_to_its_side_channel(tmp_path: Path) -> None:
+    log, base = tmp_path / "x.log", free_port("127.0.0.7")
+    with worker(log, "127.0.0.7", "--role", "prefill", "--nixl-base", str(base)):
+        peers = [socket.create_connection(("127.0.0.7", base), 60) for _ in range(8)]
+        assert all(peer.recv(1) for peer in peers)
+    for peer in peers:
+        peer.close()
+    assert not [line for line in log.read_text().splitlines() if "ERROR" in line or "Error" in line]
 
 
 def test_a_taken_port_is_an_error_that_names_it(tmp_path: Path, pair: Pair) -> None:

@@ -44,6 +44,7 @@ async def serve(options: Options) -> int:
     if options.faults.flood_mb is not None:
         threading.Thread(target=_flood, args=(options.faults.flood_mb,), daemon=True).start()
     runner: web.AppRunner | None = None
+    channels: list[asyncio.Server] = []
     try:
         ranks = [_local_rank(options, number) for number in options.local_ranks]
         engine = Engine(options, ranks)
@@ -55,7 +56,7 @@ async def serve(options: Options) -> int:
                 shutdown_timeout=SHUTDOWN_S,
             )
             await runner.setup()
-        lost = await _or_stop(stop, _start(options, engine, runner))
+        lost = await _or_stop(stop, _start(options, engine, runner, channels))
         if lost is None:
             return 0
         stopping = asyncio.ensure_future(stop.wait())
@@ -68,19 +69,24 @@ async def serve(options: Options) -> int:
         log.error("rehearsal: %s", error)
         return 1
     finally:
+        for channel in channels:
+            channel.close()
         if runner is not None:
             await runner.cleanup()
 
 
 async def _start(
-    options: Options, engine: Engine, runner: web.AppRunner | None
+    options: Options,
+    engine: Engine,
+    runner: web.AppRunner | None,
+    channels: list[asyncio.Server],
 ) -> asyncio.Future[str]:
-    """Loads (it says), opens the side channels, joins, listens; what ends when a peer is lost."""
+    """Loads (it says), opens the side `channels`, joins, listens; what ends when a peer is lost."""
     await _imitate_load(options)
     for rank in engine.ranks:
         listens = rank.nixl_port is not None and not options.faults.no_side_channel
         if listens and rank.nixl_port is not None and rank.store is not None:
-            await listen(rank.store, rank.nixl_host, rank.nixl_port)
+            channels.append(await listen(rank.store, rank.nixl_host, rank.nixl_port))
     lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     if must_join(options) and is_leader(options):
         endpoint = Endpoint(options)

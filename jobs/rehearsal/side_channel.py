@@ -83,8 +83,8 @@ async def listen(store: StateStore, host: str, port: int) -> asyncio.Server:
             line = await asyncio.wait_for(reader.readline(), TIMEOUT_S)
             writer.write(_answer(store, line.decode("ascii", "replace")).encode() + b"\n")
             await writer.drain()
-        except (TimeoutError, ConnectionError):
-            pass
+        except (TimeoutError, ConnectionError, asyncio.CancelledError):
+            pass  # cancelled when the process ends: asyncio of 3.11 logs an error if it is told
         finally:
             writer.close()
 
