@@ -26,7 +26,8 @@ QUIET_LEVEL = re.compile(r"^(?:\([^)]*\) )?(?:\S+ )?(?:INFO|DEBUG)\b|NCCL INFO|U
 WARNING_LEVEL = re.compile(r"(?<!NCCL )\bWARN(?:ING)?\b|UserWarning|FutureWarning")
 BENIGN = re.compile(
     r"resource_tracker|leaked (?:semaphore|shared_memory)|destroy_process_group|usage_stats"
-    r"|Exception ignored in|No module named 'vllm\._version'|Failed to read commit hash"
+    r"|Exception ignored in|RuntimeError: Event loop is closed"
+    r"|No module named 'vllm\._version'|Failed to read commit hash"
     r"|not installed|couldn't load driver|retrying|Will retry|falling back|KeyboardInterrupt"
     r"|nvml.{0,40}not (?:found|available)|No module named '(?:triton|flash_attn|xformers)",
     re.IGNORECASE,

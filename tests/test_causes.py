@@ -112,6 +112,8 @@ def test_healthy_lines_are_no_cause(tmp_path: Path) -> None:
         "INFO 08-01 20:14:00 [x.py:1] CUDA out of memory is avoided by lowering the limit",
         "WARNING 08-01 20:14:00 [x.py:1] Permission denied: '/root/.config/vllm/usage_stats.json'",
         "(APIServer pid=1) WARNING 08-01 20:14:00 No module named 'vllm._version'",
+        "Exception ignored in: <coroutine object listen.<locals>.serve at 0x7f9297f0b230>",
+        "RuntimeError: Event loop is closed",
         "ImportError: cannot import name 'x' from 'flash_attn': not installed, falling back",
         "resource_tracker: There appear to be 1 leaked shared_memory objects to clean up",
         "node1:12:34 [0] NCCL INFO NET/IB : No device found. No such file or directory",
