@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -51,12 +53,25 @@ def seen_of(found: dict[str, Any]) -> Seen:
     return Seen(**{field.name: found[field.name] for field in fields(Seen)})
 
 
+def homely(said: str) -> str:
+    """What was said, without the paths of the machine that it was said on."""
+    for path, word in (
+        (f"{ROOT}/", ""),
+        (str(Path(sys.base_prefix).resolve()), "PYTHON"),
+        (str(Path(sys.prefix)), "ENVIRONMENT"),
+        (tempfile.gettempdir(), "SCRATCH"),
+        (str(Path.home()), "HOME"),
+    ):
+        said = said.replace(path, word)
+    return said
+
+
 def note(row: Row, seen: Seen, where: str, date: str, versions: str) -> None:
     """Keeps a row's new measurement and writes the page anew."""
     with (MEASURED.parent / "row.py").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # two commands may measure at once
         found = load()
-        short = {**asdict(seen), "said": seen.said[:KEPT]}
+        short = {**asdict(seen), "said": homely(seen.said)[:KEPT]}
         found[row.name] = {**short, "where": where, "date": date, "versions": versions}
         MEASURED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
