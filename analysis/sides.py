@@ -36,7 +36,7 @@ NO_MATTER = tuple(
         "check",
         "allow_dirty",
         "sweep.",
-        "workload.vllm_bench",
+        "workload.vllm_bench_json",
     )
 )
 """Keys that say where results lie and how one waits for them, not what was measured."""
