@@ -8,30 +8,29 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import re
-from collections.abc import Callable, Iterator, Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
-from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from analysis.errors import AnalysisError, BrokenFileError
 from analysis.foreign import read_foreign
 from analysis.foreign_rows import Row
 from analysis.foreign_told import NAME as TOLD
-from analysis.nodes import node_doubts
-from analysis.run import Run, RunJson, parse_run
+from analysis.one_run import OneRun, read_run
+from analysis.run import Run
 from analysis.safetext import printable
-from jobs.record_checks import check_point, check_repeat
-from jobs.record_files import read_object, read_record
-from jobs.records import AccuracyRepeat, BenchPoint, Outcome
+from jobs.record_files import read_object
 from jobs.store import RunDir
 
-POINT_NAME = re.compile(r"(\d{1,6})-c(\d{1,9})\.json")
-REPEAT_NAME = re.compile(r"(\d{1,6})\.json")
 SEARCH_DEPTH = 2
-CANARY_VERDICTS = ("passed", "void", "skipped", "failed")
-
-Add = Callable[[Path, tuple[int, ...]], None]
+ALONE = 200
+"""Up to so many run directories are read by this process alone: sooner than others have begun."""
+AT_ONCE = 50
+MOST_READERS = 4
 
 
 @dataclass
@@ -80,26 +79,50 @@ def _load(paths: Sequence[Path]) -> Loaded:
     names: dict[str, Path] = {}
     files = [path for path in paths if _is_file(path)]
     folders = [path for path in paths if path not in files]
-    for folder in each_once(folders, loaded):
-        try:
-            run = parse_run(folder, read_object(RunDir(folder).run_json, RunJson))
-        except BrokenFileError as error:
-            loaded.lose(error)
-            continue
-        if run.run_id in names:
+    found = each_once(folders, loaded)
+    for folder, told in zip(found, _read_all(found), strict=True):
+        run = told.run
+        if run is not None and run.run_id in names:
             loaded.warnings.append(
                 f"{folder}: left out, run {run.run_id!r} is in {names[run.run_id]} already"
             )
             continue
-        names[run.run_id] = folder
-        _fill(run, loaded)
-        loaded.runs.append(run)
+        loaded.warnings += told.warnings
+        loaded.lost_records += told.lost_records
+        if run is not None:
+            names[run.run_id] = folder
+            loaded.runs.append(run)
     share_accuracy(loaded.runs)
     for path in files:
         _add_foreign(path, loaded)
     for path in folders:
         _tell_refused(path, loaded)
     return loaded
+
+
+def _read_all(folders: Sequence[Path]) -> Iterator[OneRun]:
+    """What each directory holds, in order; many are read by several processes.
+
+    They are forked, so that they have begun at once, and end with this function. What one that was
+    killed left is read here.
+    """
+    readers = min(MOST_READERS, len(os.sched_getaffinity(0)))
+    if len(folders) <= ALONE or readers < 2:
+        yield from map(read_run, folders)
+        return
+    done = 0
+    with ProcessPoolExecutor(readers, get_context("fork"), initializer=_leave_ctrl_c) as pool:
+        try:
+            for told in pool.map(read_run, folders, chunksize=AT_ONCE):
+                yield told
+                done += 1
+        except BrokenProcessPool:
+            yield from map(read_run, folders[done:])
+
+
+def _leave_ctrl_c() -> None:
+    """Ctrl-C reaches all processes of a command; the first one alone speaks of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _is_file(path: Path) -> bool:
@@ -195,114 +218,3 @@ def _walk(folder: Path, depth: int, loaded: Loaded) -> Iterator[Path]:
                     yield from _walk(child, depth - 1, loaded)
             except OSError as error:
                 loaded.lose(BrokenFileError(f"{child}: left out, cannot be read: {error.strerror}"))
-
-
-def _fill(run: Run, loaded: Loaded) -> None:
-    """Points, repeats and outcome read into `run`."""
-    store = RunDir(run.path)
-    try:
-        held = _names(run.path)
-    except OSError as error:
-        loaded.lose(BrokenFileError(f"{run.path}: cannot be listed: {error.strerror}"))
-        return
-    readers: tuple[tuple[Path, Callable[[Run, Path], None]], ...] = (
-        (store.content, _add_deployment),
-        (store.reused, _add_origin),
-        (store.outcome, _add_outcome),
-        (store.preflight_record, _add_node_doubts),
-        (store.canary, _add_canary),
-    )
-    for file, add in readers:
-        if file.name in held:
-            try:
-                add(run, file)
-            except BrokenFileError as error:
-                loaded.lose(error)
-    _read_folder(store.points, POINT_NAME, partial(_add_point, run), loaded)
-    _read_folder(store.accuracy, REPEAT_NAME, partial(_add_repeat, run), loaded)
-    run.points.sort(key=lambda point: point.index)
-    run.repeats.sort(key=lambda repeat: repeat.repeat)
-
-
-def _add_deployment(run: Run, file: Path) -> None:
-    """The deployment's hash."""
-    sha = read_object(file).get("deployment")
-    run.deployment = sha if isinstance(sha, str) else None
-
-
-def _add_origin(run: Run, file: Path) -> None:
-    """Of a copied run its origin; only the points that were taken are planned."""
-    told = read_object(file)
-    indices = told.get("points")
-    run.origin = str(told.get("origin"))
-    taken = set(indices) if isinstance(indices, list) else set()
-    run.planned = {pair for pair in run.planned if pair[0] in taken}
-
-
-def _names(folder: Path) -> set[str]:
-    with os.scandir(folder) as found:
-        return {each.name for each in found}
-
-
-def _read_folder(folder: Path, pattern: re.Pattern[str], add: Add, loaded: Loaded) -> None:
-    """Every record of a folder, told by its name; other JSON files cost a warning."""
-    try:
-        names = sorted(_names(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        loaded.lose(BrokenFileError(f"{folder}: cannot be read: {error.strerror}"))
-        return
-    for name in names:
-        match = pattern.fullmatch(name)
-        if match:
-            try:
-                add(folder / name, tuple(int(number) for number in match.groups()))
-            except BrokenFileError as error:
-                loaded.lose(error)
-        elif name.endswith(".json") and not name.startswith("."):
-            loaded.warnings.append(f"{folder / name}: not one of the run's records, ignored")
-
-
-def _add_point(run: Run, file: Path, numbers: tuple[int, ...]) -> None:
-    point = read_record(BenchPoint, file)
-    _check_owner(run, point.run_id, file)
-    if (point.index, point.concurrency) != numbers:
-        raise BrokenFileError(f"{file}: holds point {point.index}-c{point.concurrency}")
-    if run.planned and numbers not in run.planned:
-        raise BrokenFileError(f"{file}: the run's plan has no such point")
-    check_point(point, str(file))
-    run.points.append(point)
-
-
-def _add_repeat(run: Run, file: Path, numbers: tuple[int, ...]) -> None:
-    repeat = read_record(AccuracyRepeat, file)
-    _check_owner(run, repeat.run_id, file)
-    if (repeat.repeat,) != numbers:
-        raise BrokenFileError(f"{file}: holds repeat {repeat.repeat}")
-    if run.accuracy_plan and repeat.dataset != run.accuracy_plan.dataset:
-        raise BrokenFileError(f"{file}: dataset {repeat.dataset!r} is not the planned one")
-    check_repeat(repeat, str(file))
-    run.repeats.append(repeat)
-
-
-def _add_outcome(run: Run, file: Path) -> None:
-    outcome = read_record(Outcome, file)
-    _check_owner(run, outcome.run_id, file)
-    run.outcome = outcome
-
-
-def _add_canary(run: Run, file: Path) -> None:
-    verdict = read_object(file).get("verdict")
-    if verdict not in CANARY_VERDICTS:
-        raise BrokenFileError(f"{file}: verdict {verdict!r:.80} is none of {CANARY_VERDICTS}")
-    run.canary = str(verdict)
-
-
-def _add_node_doubts(run: Run, file: Path) -> None:
-    run.node_doubts = node_doubts(file)
-
-
-def _check_owner(run: Run, run_id: str, file: Path) -> None:
-    if run_id != run.run_id:
-        raise BrokenFileError(f"{file}: belongs to run {run_id!r:.80}, not to {run.run_id!r:.80}")

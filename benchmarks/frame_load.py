@@ -7,7 +7,8 @@ The directories are written through the launcher's and the job's own writers (re
 five published topologies, points, repeats, outcome, canary, events and the client's raw result).
 Each reader runs in a process of its own, files in the page cache, three times; the one with the
 least CPU seconds (user and system) is told, with its wall seconds: on a machine that others use the
-wall says little, and CPU seconds grow as well. Hence the load averages.
+wall says little, and CPU seconds grow as well. Hence the load averages. CPU seconds are those of
+all processes that a reader starts, memory is that of the one that has the frame.
 Peers: json.load of every file and pandas.json_normalize over the points, without any check, as
 people do by hand; and pandas.read_json of each client result, the way of srt-slurm's and
 InferenceX's result scripts, over every tenth run, once: it takes long.
@@ -105,9 +106,9 @@ def best_of(name: str, home: Path, rounds: int) -> dict[str, Any]:
 def read_once(name: str, home: Path) -> int:
     """One read in this process; prints what it took as JSON. Imports are done before."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    begun, cpu = time.perf_counter(), time.process_time()
+    begun, cpu = time.perf_counter(), sum(os.times()[:4])
     frame = READERS[name](home)
-    seconds, cpu_s = time.perf_counter() - begun, time.process_time() - cpu
+    seconds, cpu_s = time.perf_counter() - begun, sum(os.times()[:4]) - cpu
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     told = {"seconds": seconds, "cpu_s": cpu_s, "rss_mb": after, "grown_mb": after - before}
     sys.stdout.write(json.dumps(told | {"rows": len(frame), "columns": frame.shape[1]}))
