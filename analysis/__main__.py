@@ -47,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AnalysisError as error:
         warn(str(error))
         return 2
+    except KeyboardInterrupt:
+        return 130  # the shell's word for Ctrl-C
     except BrokenPipeError:
         # The reader left (`| head`); nothing is wrong with the runs, and nobody listens.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from analysis import load as loading
+from analysis.__main__ import main
 from analysis.load import Loaded, load
 from analysis.one_run import OneRun, read_run
 from tests.analysis_runs import completed_run
@@ -69,3 +70,14 @@ def test_what_a_killed_reader_leaves_is_read_all_the_same(
     forked(monkeypatch)
     monkeypatch.setattr(loading, "read_run", dies)
     assert told(load([home])) == alone
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pressed(folder: Path) -> OneRun:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loading, "read_run", pressed)
+    assert main(["table", str(completed_run(tmp_path / "good", "good"))]) == 130
+    assert capsys.readouterr().out == ""
