@@ -29,14 +29,16 @@ class Stayed:
 
 def follow(submitted: Submitted, around: Surroundings) -> int:
     """Stay with a run to its end and print its table; 0 when it completed and its rows are good."""
-    stayed = stay_with(submitted, around)
-    if not stayed.over:
-        return 1
-    table = subprocess.run(
-        [sys.executable, "-m", "analysis", "table", str(submitted.run_dir)],
-        env={**os.environ, **around.env},
-        check=False,
-    )
+    with _signals_kept():  # to the table's end: what is pressed again after the run's is no reason
+        stayed = stay_with(submitted, around)
+        if not stayed.over:
+            return 1
+        table = subprocess.run(
+            [sys.executable, "-m", "analysis", "table", str(submitted.run_dir)],
+            env={**os.environ, **around.env},
+            check=False,
+            start_new_session=True,
+        )
     return 0 if stayed.code == 0 and table.returncode == 0 else 1
 
 
