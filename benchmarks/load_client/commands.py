@@ -13,7 +13,6 @@ import os
 import random
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.load_client.peers import Cost, descendants, highest_rss
+from benchmarks.load_client.peers import Cost, descendants, highest_rss, looking
 from benchmarks.load_client.server import Fake
 
 TEXTS = 512
@@ -176,19 +175,12 @@ def wait_and_count(child: subprocess.Popen) -> tuple[int, float]:
 def cpu_noted(pid: int) -> Iterator[list[tuple[float, float]]]:
     """While inside, notes (monotonic s, CPU s of `pid` and all below it, ended ones too)."""
     noted: list[tuple[float, float]] = []
-    over = threading.Event()
 
     def look() -> None:
-        while not over.wait(PAUSE_S):
-            noted.append((time.monotonic(), sum(map(cpu_s, [pid, *descendants(pid)]))))
+        noted.append((time.monotonic(), sum(map(cpu_s, [pid, *descendants(pid)]))))
 
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
+    with looking(look, PAUSE_S):
         yield noted
-    finally:
-        over.set()
-        thread.join()
 
 
 def cpu_s(pid: int) -> float:

@@ -152,17 +152,29 @@ def aiohttp(url: str, path: Path, concurrency: int) -> Cost:
 @contextmanager
 def highest_rss() -> Iterator[list[float]]:
     """While inside, watches this process' children; the one entry is their highest sum in MB."""
-    most, over = [0.0], threading.Event()
-    own = Path("/proc/self").resolve().name
+    most = [0.0]
+    own = int(Path("/proc/self").resolve().name)
+
+    def look() -> None:
+        most[0] = max(most[0], sum(map(rss_mb, descendants(own))))
+
+    with looking(look, 0.2):
+        yield most
+
+
+@contextmanager
+def looking(look: Callable[[], None], pause_s: float) -> Iterator[None]:
+    """While inside, calls `look` after every pause, beside what is done here."""
+    over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(0.2):
-            most[0] = max(most[0], sum(map(rss_mb, descendants(int(own)))))
+        while not over.wait(pause_s):
+            look()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        yield most
+        yield
     finally:
         over.set()
         thread.join()
