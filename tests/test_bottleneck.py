@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -14,19 +14,21 @@ from jobs.engines.vllm_series import ENGINE_SERIES
 from jobs.records import BenchPoint, ClientLoad, Latency, Station, Stations
 from jobs.rehearsal.engine import Engine
 from jobs.rehearsal.exposition import metrics_text
+from jobs.rehearsal.model import State
 from jobs.rehearsal.options import Options
 from jobs.rehearsal.ranks import Visit, new_rank
 from jobs.rehearsal.requests import read_ask
-from jobs.rehearsal.side_channel import StateStore, listen
+from jobs.rehearsal.side_channel import StateStore
 from jobs.series_page import SeriesPage
 from jobs.stations import Look, sum_up
 from tests.analysis_runs import point
-from tests.fakes_jobs import free_ports
+from tests.virtual_clock import Clock, at_once
 
 STREAMS = 8
 ISL, OSL = 100, 20
-LOAD_S = 1.2
-LOOK_S = 0.02
+LOAD_S = 3.0
+LOOK_S = 0.0201
+FETCH_S = 0.001
 HOST = "127.0.0.1"
 
 
@@ -63,35 +65,47 @@ async def send(prefill: Engine, decode: Engine, seed: int) -> None:
             pass
 
 
-async def looks_under_load(prefill_options: Any, decode_options: Any) -> list[Look]:
+def looks_under_load(
+    monkeypatch: pytest.MonkeyPatch, prefill_options: Any, decode_options: Any
+) -> list[Look]:
     """What a closed loop of 8 streams looks like on the engines' own metrics pages."""
-    ports = free_ports(2)
-    prefill = engine_of("prefill", ports[0], **prefill_options)
-    decode = engine_of("decode", ports[1], **decode_options)
-    store = prefill.ranks[0].store
-    assert store is not None
-    server = await listen(store, HOST, ports[0])
-    until = time.monotonic() + LOAD_S
 
-    async def stream(number: int) -> None:
-        seed = number
-        while time.monotonic() < until:
-            await send(prefill, decode, seed)
-            seed += STREAMS
+    async def look(clock: Clock) -> list[Look]:
+        for module in ("engine", "ranks", "side_channel"):
+            monkeypatch.setattr(f"jobs.rehearsal.{module}.time", clock)
+        prefill = engine_of("prefill", 1, **prefill_options)
+        decode = engine_of("decode", 2, **decode_options)
+        store = prefill.ranks[0].store
+        assert store is not None
 
-    streams = [asyncio.create_task(stream(number)) for number in range(STREAMS)]
-    page, looks = SeriesPage(ENGINE_SERIES), []
-    while time.monotonic() < until:
-        await asyncio.sleep(LOOK_S)
-        for engine in (prefill, decode):
-            role = engine.options.role
-            found = page.read(metrics_text(engine.ranks, "m", role, "v"))["0"]
-            looks.append(Look(time.monotonic(), f"{role}0", role, 0, found))
-    for task in streams:
-        task.cancel()
-    await asyncio.gather(*streams, return_exceptions=True)
-    server.close()
-    return looks
+        async def fetch(_host: str, _port: int, request_id: str) -> tuple[State, int]:
+            """As the side channel does it, without a socket: those have no clock of ours."""
+            await asyncio.sleep(FETCH_S)
+            held = store.take(request_id)
+            assert held is not None
+            return held.state, held.tokens
+
+        monkeypatch.setattr("jobs.rehearsal.engine.fetch", fetch)
+
+        async def stream(number: int) -> None:
+            for seed in itertools.count(number, STREAMS):
+                await send(prefill, decode, seed)
+
+        streams = [asyncio.create_task(stream(number)) for number in range(STREAMS)]
+        page, looks = SeriesPage(ENGINE_SERIES), []
+        while clock.now < LOAD_S:
+            await asyncio.sleep(LOOK_S)
+            for engine in (prefill, decode):
+                role = engine.options.role
+                found = page.read(metrics_text(engine.ranks, "m", role, "v"))["0"]
+                looks.append(Look(clock.now, f"{role}0", role, 0, found))
+        for task in streams:
+            assert not task.done()
+            task.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+        return looks
+
+    return at_once(look)
 
 
 SLOW_PREFILL = {"prefill_tps": 2000.0}
@@ -123,17 +137,21 @@ TRUTHS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("truth", TRUTHS)
-def test_a_stand_in_that_has_a_bottleneck_is_found_to_have_it(truth: str) -> None:
+def test_a_stand_in_that_has_a_bottleneck_is_found_to_have_it(
+    truth: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prefill, decode, word, said = TRUTHS[truth]
-    looks = asyncio.run(looks_under_load(prefill, decode))
+    looks = looks_under_load(monkeypatch, prefill, decode)
     found = bottleneck(measured(), sum_up(looks))
     assert (found.word, said in found.evidence) == (word, True), found.evidence
 
 
-def test_backpressure_of_a_full_decode_is_not_taken_for_a_slow_prefill() -> None:
+def test_backpressure_of_a_full_decode_is_not_taken_for_a_slow_prefill(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Prefill's blocks stay until decode fetches them, so requests wait there too: idle."""
     full = {"decode_kv_tokens": ISL + OSL, "decode_tps": 100.0}
-    looks = asyncio.run(looks_under_load({}, full))
+    looks = looks_under_load(monkeypatch, {}, full)
     found = bottleneck(measured(), sum_up(looks))
     assert found.word == "decode-kv", found.evidence
     assert "prefill idle" in found.evidence

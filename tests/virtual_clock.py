@@ -6,9 +6,12 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+TICK_S = 1e-6
 
 
 class Clock(selectors.DefaultSelector):
@@ -17,11 +20,13 @@ class Clock(selectors.DefaultSelector):
     now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Nothing new is looked for while only time has to pass."""
+        """Time passes only where nothing else is there to be done."""
         if timeout is None:
             return super().select()
-        self.now += max(timeout, 0.0)
-        return super().select(0)
+        ready = super().select(0)
+        if not ready:
+            self.now += max(timeout, 0.0)
+        return ready
 
     def monotonic(self) -> float:
         """Seconds since the coroutine began."""
@@ -40,6 +45,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """The loop's own idea of now."""
         return self._clock_of_test.now
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """A timer of less than a float can tell apart would be over before any time has passed."""
+        return super().call_at(max(when, self.time() + TICK_S), callback, *args, context=context)
 
 
 def at_once(work: Callable[[Clock], Coroutine[Any, Any, T]]) -> T:
