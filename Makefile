@@ -59,8 +59,8 @@ engine: engine-env  ## with the real vLLM on CPU, here and on the real Slurm
 	$(BIN)/python -m pytest -m "engine and not long"
 
 matrix: engine-env  ## strike every fault of docs/fault-matrix.md and write the page (root, 30 min)
-	$(BIN)/python -m tests.cluster up >/dev/null
-	$(BIN)/python -m tests.fault_matrix; status=$$?; $(BIN)/python -m tests.cluster down; exit $$status
+	$(BIN)/python -m tests.cluster install
+	$(BIN)/python -m tests.fault_matrix
 
 golden: $(VENV)/ready  ## write tests/golden/ anew, to be read in review
 	WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_golden.py

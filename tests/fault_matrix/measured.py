@@ -6,12 +6,14 @@ import fcntl
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.fault_matrix.row import Row, Seen
+from tests.fault_matrix.striking import Struck
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = Path(__file__).parent / "measured.json"
@@ -23,23 +25,33 @@ HEAD = """\
 # The fault matrix
 
 Written by `python -m tests.fault_matrix` (`make matrix`), never by hand: each row struck a real
-run and was measured as it says. Quick rows of this machine run in
+run and was measured as it says; one that did not keep its promises stands above the tables. Quick
+rows of this machine run in
 the ordinary tests too, those of Slurm with `pytest -m long`. Noticing counts from
 the fault to the run's first word about it; its limit is 2 s for what ends, and the budget of the
 phase for what hangs. Cleaning counts from there until the driver is gone (on Slurm: until it has
 looked that nothing is left and written outcome.json); its limit is 12 s. Survivors are looked for
-in the process table, of all nodes on Slurm. Points: kept, of those written before the fault.
+in the process table, of all nodes on Slurm. Points: kept, of those written before the fault. Load:
+the machine's load average (1 min) when the row began; rows on Slurm run beside those of this
+machine.
 
 """
+COLUMNS = (
+    *("fault", "moment", "status", "notice s", "clean s", "survivors", "points", "said"),
+    *("load", "date"),
+)
 
-REMARKS = {
-    "2026-11-30": (
-        "measured while other work kept the machine's two cores at a load average of 15 to 25, so "
-        "the seconds are longer than an idle machine's; a row that came out above a limit there "
-        "was struck again, and keeps its earlier date where that did not help either"
-    )
-}
-"""What is to be known of the rows of a day; shown while there is one."""
+
+class Table(Protocol):
+    """What the page needs of a place: tests/fault_matrix/places.py."""
+
+    @property
+    def title(self) -> str:
+        """Above its table."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Its lines."""
 
 
 def load() -> dict[str, Any]:
@@ -66,50 +78,96 @@ def homely(said: str) -> str:
     return said
 
 
-def note(row: Row, seen: Seen, where: str, date: str, versions: str) -> None:
-    """Keeps a row's new measurement and writes the page anew."""
-    with (MEASURED.parent / "row.py").open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # two commands may measure at once
+@dataclass(frozen=True)
+class Made:
+    """When, where and with what a row was measured."""
+
+    where: str
+    date: str
+    versions: str
+    remark: str
+    """What is to be known of it; empty: nothing."""
+
+
+def note(row: Row, struck: Struck, made: Made) -> None:
+    """Keeps what came of a row, in place of what came of it before."""
+    seen = struck.seen or Seen(said=struck.problems[0], status="?", notice_s=None, clean_s=None)
+    with _held():
         found = load()
-        short = {**asdict(seen), "said": homely(seen.said)[:KEPT]}
-        found[row.name] = {**short, "where": where, "date": date, "versions": versions}
+        found[row.name] = {
+            **asdict(seen),
+            **asdict(made),
+            "said": homely(seen.said)[:KEPT],
+            "problems": [homely(problem)[:KEPT] for problem in struck.problems],
+            "took_s": struck.took_s,
+            "load": struck.load,
+        }
         MEASURED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
-def page(groups: Sequence[tuple[str, Sequence[Row]]]) -> str:
-    """The page: a table for each place in which rows run."""
-    found = load()
-    dates = {seen["date"] for seen in found.values()}
-    remarks = [f"Rows of {day}: {text}.\n\n" for day, text in REMARKS.items() if day in dates]
-    text = HEAD + "".join(remarks)
-    for title, rows in groups:
-        text += f"## {title}\n\n"
-        text += (
-            "| fault | moment | status | notice s | clean s | survivors | points | said | date |\n"
-        )
-        text += "|---|---|---|---|---|---|---|---|---|\n"
-        text += "".join(_line(row, found.get(row.name)) for row in rows) + "\n"
-        versions = sorted({found[row.name]["versions"] for row in rows if row.name in found})
+def write_page(places: Sequence[Table]) -> None:
+    """The page anew."""
+    with _held():
+        PAGE.write_text(page(places, load()))
+
+
+@contextmanager
+def _held() -> Iterator[None]:
+    """Two lanes, or two commands, may write at once."""
+    with (MEASURED.parent / "row.py").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def page(places: Sequence[Table], found: dict[str, Any]) -> str:
+    """The page: a table for each place in which rows run, from measurements by row name."""
+    rows = [row for place in places for row in place.rows if row.name in found]
+    remarks = list(dict.fromkeys(text for row in rows if (text := found[row.name]["remark"])))
+    text = HEAD + _broken({row.name: row for row in rows}, found)
+    for place in places:
+        text += f"## {place.title}\n\n"
+        text += f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
+        text += "".join(_line(row, found.get(row.name), remarks) for row in place.rows) + "\n"
+        versions = sorted({found[row.name]["versions"] for row in place.rows if row.name in found})
         text += f"With {'; '.join(versions) or 'nothing yet'}.\n\n"
+    text += "".join(f"({number}) {remark}.\n\n" for number, remark in enumerate(remarks, 1))
     return text.rstrip() + "\n"
 
 
-def _line(row: Row, seen: dict[str, Any] | None) -> str:
+def _broken(rows: dict[str, Row], found: dict[str, Any]) -> str:
+    """What was promised and not kept, above all tables; nothing where all was kept."""
+    bad = [row for row in rows.values() if found[row.name]["problems"]]
+    lines = [
+        f"- **{row.name}** ({row.fault}; {row.moment}), {found[row.name]['date']}: "
+        f"{_short('; '.join(found[row.name]['problems']))}\n"
+        for row in bad
+    ]
+    head = f"## Promises not kept: {len(bad)} of {len(rows)} rows\n\n"
+    return head + "".join(lines) + "\n" if bad else ""
+
+
+def _line(row: Row, seen: dict[str, Any] | None, remarks: Sequence[str]) -> str:
     if seen is None:
-        return f"| {row.fault} | {row.moment} | not run |  |  |  |  |  |  |\n"
-    said = " ".join(str(seen["said"]).split()).replace("|", "\\|")
+        return f"| {row.fault} | {row.moment} | not run |{'  |' * (len(COLUMNS) - 3)}\n"
+    mark = f" ({remarks.index(seen['remark']) + 1})" if seen["remark"] else ""
     cells = [
         row.fault,
         row.moment,
-        seen["status"],
+        seen["status"] + (" **(promise not kept)**" if seen["problems"] else ""),
         _number(seen["notice_s"]),
         _number(seen["clean_s"]),
         str(len(seen["survivors"])),
         f"{seen['points_kept']} of {seen['points_before']}",
-        said[:SAID] + ("..." if len(said) > SAID else ""),
-        seen["date"],
+        _short(str(seen["said"])),
+        _number(seen["load"]),
+        seen["date"] + mark,
     ]
     return "| " + " | ".join(cells) + " |\n"
+
+
+def _short(said: str) -> str:
+    said = " ".join(said.split()).replace("|", "\\|")
+    return said[:SAID] + ("..." if len(said) > SAID else "")
 
 
 def _number(value: float | None) -> str:

@@ -260,14 +260,6 @@ ROWS = (
         says=("attempt(s)",),
     ),
     Row(
-        name="slurm-no-accounting",
-        fault="a cluster that keeps no accounts at all",
-        moment="always",
-        strike=of_slurm(slurm_faults.no_accounting, without_accounting),
-        status="completed",
-        says=("1 attempt(s)",),
-    ),
-    Row(
         name="slurm-requeue",
         fault="scontrol requeue",
         moment="the sweep",
@@ -363,5 +355,13 @@ ROWS = (
         strike=time_limit,
         status="timed_out",
         says=("time limit", "points written so far are kept"),
+    ),
+    Row(
+        name="slurm-no-accounting",
+        fault="a cluster that keeps no accounts at all",
+        moment="always",
+        strike=of_slurm(slurm_faults.no_accounting, without_accounting),
+        status="completed",
+        says=("1 attempt(s)",),
     ),
 )

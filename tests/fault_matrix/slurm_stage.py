@@ -21,11 +21,11 @@ from tests.fault_matrix.stage import ROOT, SIGNS, seconds
 BASE = (
     *("cluster=slurm_ci", "engine=rehearsal", "workload=smoke", "accuracy=none"),
     *("topology=dep8_prefill4x2", "topology.roles.decode.load_balancing=internal"),
-    *("workload.prompts_per_concurrency=80", "allow_dirty=true"),
+    *("workload.prompts_per_concurrency=50", "allow_dirty=true"),
     *("+engine.options.decode-tps=100", "cluster.budgets.no_answer_s=6", "canary.enabled=false"),
 )
 TWO_POINTS = "workload.concurrency=[1,64]"
-"""Decode over two nodes, the second headless; two points of half a minute each."""
+"""Decode over two nodes, the second headless; two points of some 20 s each."""
 
 
 @dataclass
