@@ -24,16 +24,15 @@ KEPT = 1500
 HEAD = """\
 # The fault matrix
 
-Written by `python -m tests.fault_matrix` (`make matrix`), never by hand: each row struck a real
-run and was measured as it says; one that did not keep its promises stands above the tables. Quick
-rows of this machine run in
-the ordinary tests too, those of Slurm with `pytest -m long`. Noticing counts from
-the fault to the run's first word about it; its limit is 2 s for what ends, and the budget of the
-phase for what hangs. Cleaning counts from there until the driver is gone (on Slurm: until it has
-looked that nothing is left and written outcome.json); its limit is 12 s. Survivors are looked for
-in the process table, of all nodes on Slurm. Points: kept, of those written before the fault. Load:
-the machine's load average (1 min) when the row began; rows on Slurm run beside those of this
-machine.
+Written by `python -m tests.fault_matrix` (`make matrix`; single rows: `... ROW ROW`), never by
+hand: each row struck a real run and was measured as it says; one that did not keep its promises
+stands above the tables. Quick rows of this machine run in the ordinary tests too, those of Slurm
+with `pytest -m long`. Noticing counts from the fault to the run's first word about it; its limit is
+2 s for what ends, and the budget of the phase for what hangs. Cleaning counts from there until the
+driver is gone (on Slurm: until it has looked that nothing is left and written outcome.json); its
+limit is 12 s. Survivors are looked for in the process table, of all nodes on Slurm. Points: kept,
+of those written before the fault. Load: the machine's load average (1 min) when the row began; rows
+on Slurm run beside those of this machine.
 
 """
 COLUMNS = (
