@@ -8,7 +8,8 @@ import pandas as pd
 
 from analysis.drawn import drawn
 from analysis.metrics import BY_NAME
-from analysis.point_rows import point_names
+from analysis.point_rows import POINT, point_names
+from analysis.words import worst
 
 HEADLINES = (
     ("most total per serving GPU", "total_tps_per_gpu"),
@@ -21,20 +22,26 @@ MADE_UP = "REHEARSAL, not a result"
 
 def headlines(frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
     """(what, figure with its unit, whose). Only rows that may be compared stand for a best; one
-    card says so where there is none."""
+    card says so where there is none.
+
+    Repeats of a point count together, with their mean: the best single repeat is the luckiest.
+    """
     shown = drawn(frame)
     rows = frame[shown.mask]
     if rows.empty:
         yield ("no best row", "-", "no row may be quoted: see the verdicts")
         return
+    keys = [name for name in POINT if name in rows]
     for label, name in HEADLINES:
-        values = rows[name].dropna()
-        if values.empty:
+        told = rows[rows[name].notna()]
+        if told.empty:
             continue
         metric = BY_NAME[name]
-        place = int(values.argmax() if metric.better == "higher" else values.argmin())
-        row = rows.loc[values.index].iloc[place]
-        verdict = MADE_UP if shown.rehearsal else row["verdict"]
-        figure = f"{values.iloc[place]:,.{metric.digits}f} {metric.unit}"
-        name = point_names(rows.loc[values.index]).iloc[place]
-        yield label, figure, f"{row['topology']}, {name}: {verdict}"
+        own = told.groupby(keys, dropna=False)
+        means = own[name].transform("mean")
+        place = means.idxmax() if metric.better == "higher" else means.idxmin()
+        alike = told[own.ngroup() == own.ngroup()[place]]
+        verdict = MADE_UP if shown.rehearsal else worst(alike["verdict"])
+        many = f", mean of {len(alike)} repeats" if len(alike) > 1 else ""
+        point = f"{alike['topology'].iloc[0]}, {point_names(alike).iloc[0]}{many}"
+        yield label, f"{means[place]:,.{metric.digits}f} {metric.unit}", f"{point}: {verdict}"

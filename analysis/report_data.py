@@ -24,13 +24,14 @@ from analysis.drawn import (
 )
 from analysis.legend import DEFINITIONS, behind, endings
 from analysis.load import Loaded
-from analysis.metrics import METRICS, Metric
+from analysis.metrics import BY_NAME, METRICS, Metric
 from analysis.point_rows import point_names
 from analysis.provenance import provenance, split
 from analysis.reference import Reference, load_reference
 from analysis.report_runs import run_parts
 from analysis.run import Run
 from analysis.safetext import printable
+from analysis.tables import beside
 
 DIGITS = 6
 MAX_WARNINGS = 200
@@ -52,11 +53,12 @@ def report_data(loaded: Loaded, frame: pd.DataFrame) -> Json:
     frame = frame.reset_index(drop=True)
     reference, shown = load_reference(), drawn(frame)
     columns = [metric for metric in METRICS if frame[metric.name].notna().any()]
+    first = [metric.name for metric in beside([BY_NAME[name] for name in FIRST_COLUMNS], frame)]
     return {
         "rows": len(frame),
         "runs": len(loaded.runs),
         "rehearsal": REHEARSAL_WORDS if shown.rehearsal else "",
-        "columns": [_described(metric) for metric in columns],
+        "columns": [_described(metric, first) for metric in columns],
         "values": {metric.name: pack(frame[metric.name], metric.kind) for metric in columns},
         "drawn": [int(flag) for flag in shown.mask],
         "workload": pack(workloads(frame), "text"),
@@ -115,7 +117,7 @@ def _figure(value: Any, kind: str) -> float | int | None:
     return int(short) if short.is_integer() and abs(short) < 2**53 else short
 
 
-def _described(metric: Metric) -> Json:
+def _described(metric: Metric, first: Sequence[str]) -> Json:
     return {
         "name": metric.name,
         "label": metric.label,
@@ -125,7 +127,7 @@ def _described(metric: Metric) -> Json:
         "better": metric.better,
         "kind": metric.kind,
         "digits": metric.digits,
-        "place": FIRST_COLUMNS.index(metric.name) if metric.name in FIRST_COLUMNS else -1,
+        "place": first.index(metric.name) if metric.name in first else -1,
         "long": metric.name in LONG_TEXT,
     }
 

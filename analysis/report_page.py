@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.best import headlines
+from analysis.plain_rows import plain_rows
 from analysis.safetext import printable
 from analysis.words import Verdict
 
@@ -43,6 +44,7 @@ def report_page(data: dict[str, Any], frame: pd.DataFrame, title: str, created: 
         banner=_banner(data),
         rehearsal="rehearsal" if rehearsal else "measured",
         summary=_summary(frame, data, created),
+        plain=plain_rows(data, frame),
         headlines="".join(_card(*card) for card in headlines(frame)),
         data=embed(data),
     )

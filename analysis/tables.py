@@ -103,13 +103,13 @@ def _sort_key(word: str, known: Mapping[str, Metric]) -> tuple[Metric, bool]:
 
 def text_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
     """Two header lines (label, unit), a rule, one line a row; the compact set fits WIDTH."""
-    cells = {metric.name: _cells(frame, metric) for metric in columns}
-    widths = {m.name: max(map(len, (m.label, m.unit, *cells[m.name]))) for m in columns}
+    told = {metric.name: cells(frame, metric) for metric in columns}
+    widths = {m.name: max(map(len, (m.label, m.unit, *told[m.name]))) for m in columns}
     if set(COMPACT) <= set(widths) and len(widths) <= len(COMPACT) + len(ASKED):
         _narrow(widths)
     rows = [[m.label for m in columns], [m.unit for m in columns]]
     rows += [["-" * widths[m.name] for m in columns]]
-    rows += [list(row) for row in zip(*cells.values(), strict=True)]
+    rows += [list(row) for row in zip(*told.values(), strict=True)]
     return "".join(
         "  ".join(_pad(cell, m, widths[m.name]) for cell, m in zip(row, columns, strict=True))
         .rstrip() + "\n"
@@ -121,7 +121,7 @@ def markdown_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
     """A pipe table; numbers right aligned, units in the header."""
     head = [f"{m.label} ({m.unit})" if m.unit else m.label for m in columns]
     rule = [":--" if m.kind == "text" else "--:" for m in columns]
-    body = zip(*(_cells(frame, metric) for metric in columns), strict=True)
+    body = zip(*(cells(frame, metric) for metric in columns), strict=True)
     rows = [map(markdown_cell, head), rule, *(map(markdown_cell, row) for row in body)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
@@ -133,7 +133,7 @@ def markdown_list(lines: str) -> str:
 
 def latex_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
     """A tabular for a paper, with booktabs' rules; missing is an en dash."""
-    body = zip(*(_cells(frame, metric) for metric in columns), strict=True)
+    body = zip(*(cells(frame, metric) for metric in columns), strict=True)
     rows = [
         " & ".join("--" if cell == MISSING else latex_cell(cell) for cell in row) for row in body
     ]
@@ -169,7 +169,7 @@ def parquet_bytes(frame: pd.DataFrame, columns: Sequence[Metric]) -> bytes:
     return stream.getvalue()
 
 
-def _cells(frame: pd.DataFrame, metric: Metric) -> list[str]:
+def cells(frame: pd.DataFrame, metric: Metric) -> list[str]:
     """The column as people read it."""
     digits = metric.digits if metric.kind == "real" else 0
     return [_shown(value, metric, digits) for value in frame[metric.name]]

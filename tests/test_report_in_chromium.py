@@ -343,6 +343,21 @@ def test_start_up_names_the_slowest_and_series_have_their_points(
     opened.context.close()
 
 
+def test_without_scripts_the_rows_are_there_and_no_dead_controls(
+    browser: Browser, report: Path
+) -> None:
+    opened = Watched(browser, PHONE, java_script_enabled=False)
+    opened.page.goto(report.resolve().as_uri())
+    notice = opened.page.locator("noscript p.notice")
+    assert notice.is_visible()
+    assert notice.inner_text().startswith("Scripts are switched off here: no plots")
+    assert opened.page.locator("noscript tbody tr").count() == 39
+    assert opened.page.locator("noscript td").first.is_visible()
+    assert not opened.page.locator("main").is_visible()
+    assert opened.errors == []
+    opened.context.close()
+
+
 def test_ticks_say_where_they_are(watched: Watched) -> None:
     """Every label is its own place on the axis: 2.5 is never written as 3."""
     texts = watched.page.evaluate(

@@ -18,6 +18,7 @@ from analysis.facts import tidy
 from analysis.load import load
 from analysis.metrics import compute_all
 from analysis.palette import style
+from analysis.plain_rows import plain_rows
 from analysis.provenance import split
 from analysis.reference import load_reference
 from analysis.report_data import pack, report_data
@@ -113,6 +114,46 @@ def test_where_every_row_is_invalid_there_is_no_best_row(tmp_path: Path) -> None
     assert list(headlines(frame)) == [
         ("no best row", "-", "no row may be quoted: see the verdicts")
     ]
+
+
+def test_a_best_figure_is_the_mean_of_a_points_repeats(tmp_path: Path) -> None:
+    """10 and 20 of one point are 15, which 18 twice beats: the luckiest repeat is no best."""
+    base = frame_of(completed_run(tmp_path / "r"))
+    frame = pd.concat([base] * 4, ignore_index=True)
+    frame["concurrency"], frame["repeat"] = [64, 64, 128, 128], [1, 2, 1, 2]
+    frame["point"] = ["c64", "c64-repeat2", "c128", "c128-repeat2"]
+    frame["total_tps_per_gpu"] = [10.0, 20.0, 18.0, 18.0]
+    label, figure, where = next(iter(headlines(frame)))
+    assert (label, figure) == ("most total per serving GPU", "18.0 tok/s/GPU")
+    assert where.endswith("c128, mean of 2 repeats: VALID")
+
+
+def test_the_table_begins_with_what_tells_its_rows_apart(tmp_path: Path) -> None:
+    """Rate, repeat and goodput stand in it where they were asked for, as in the text table."""
+    folder = completed_run(tmp_path / "plain")
+    plain = [one["name"] for one in data_of(folder)["columns"] if one["place"] >= 0]
+    assert "repeat" not in plain
+    loaded = load([folder])
+    frame = pd.concat([compute_all(tidy(loaded))] * 2, ignore_index=True)
+    frame["repeat"], frame["request_rate"], frame["goodput_share"] = [1, 2], 4.0, 0.5
+    columns = [one for one in report_data(loaded, frame)["columns"] if one["place"] >= 0]
+    names = [one["name"] for one in sorted(columns, key=lambda one: int(one["place"]))]
+    assert names[:5] == ["verdict", "topology", "concurrency", "request_rate", "repeat"]
+    assert "goodput_share" in names
+
+
+def test_without_scripts_the_rows_and_their_reasons_stand_there_as_text(tmp_path: Path) -> None:
+    loaded = load([completed_run(tmp_path / "r", failed=5, completed=507)])
+    frame = compute_all(tidy(loaded))
+    many = pd.concat([frame] * 101, ignore_index=True)
+    many["topology"] = HOSTILE
+    text = plain_rows(report_data(loaded, many), many)
+    assert text.count("<tr>") == 1 + 100
+    assert "the first 100 of 101 points" in text
+    assert re.search(r"<li>INVALID, 101 points: [^<]*5 [^<]*failed", text)
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "every point" in plain_rows(report_data(loaded, frame), frame)
 
 
 def test_rehearsal_rows_are_drawn_only_in_a_report_that_is_wholly_a_rehearsal(

@@ -124,7 +124,8 @@ function publishedBeside(row) {
 
 function drawPareto() {
   const divisor = DIVISORS.find((one) => one.id === state.divisor);
-  const { rows, lines, marks, means, crowded } = laidOut("generation_tps_per_user", divisor.id);
+  const drawn = laidOut("generation_tps_per_user", divisor.id);
+  const { rows, lines, marks, means } = drawn;
   const published = state.reference ? publishedMarks(divisor.id) : { lines: [], marks: [], bars: [] };
   const edge = frontierOf(means);
   const every = [...marks, ...published.marks];
@@ -141,15 +142,16 @@ function drawPareto() {
   });
   byId("pareto-note").replaceChildren(
     el("span", { class: "keys" }, ...seriesKey(rows), ...publishedKey(published.marks)),
-    paretoWords(rows.length, crowded, divisor.id));
+    paretoWords(drawn, divisor.id));
 }
 
-function paretoWords(count, crowded, name) {
-  const missing = chosen.length - count;
-  const words = [count ? "Grey band: the frontier of the points drawn; up and right is better." : "No point to draw."];
+function paretoWords({ rows, means, crowded }, name) {
+  const missing = chosen.length - rows.length;
+  const words = [rows.length ? "Grey band: the frontier of the points drawn; up and right is better." : "No point to draw."];
   if (chosen.some((row) => value("verdict", row) !== "VALID")) {
     words.push("Hollow marks: not VALID (see the table's verdict).");
   }
+  if (rows.length > means.length) words.push("Lines and band go through the means of a point's repeats.");
   if (missing) words.push(`${missing} chosen points have no such figure.`);
   if (crowded) words.push(`More than ${MANY_LINES} lines: points only.`);
   if (state.reference) words.push(referenceWords(name));

@@ -194,6 +194,8 @@ function startResizing() {
   });
 }
 
+// Without scripts the rows stand in a <noscript>, and nothing of this would be filled in.
+document.querySelector("main").hidden = false;
 startControls();
 startTable();
 draw();
