@@ -39,9 +39,10 @@ def headlines(frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
         metric = BY_NAME[name]
         own = told.groupby(keys, dropna=False)
         means = own[name].transform("mean")
-        place = means.idxmax() if metric.better == "higher" else means.idxmin()
-        alike = told[own.ngroup() == own.ngroup()[place]]
+        place = int(means.argmax() if metric.better == "higher" else means.argmin())
+        numbers = own.ngroup()
+        alike = told[numbers == numbers.iloc[place]]
         verdict = MADE_UP if shown.rehearsal else worst(alike["verdict"])
         many = f", mean of {len(alike)} repeats" if len(alike) > 1 else ""
         point = f"{alike['topology'].iloc[0]}, {point_names(alike).iloc[0]}{many}"
-        yield label, f"{means[place]:,.{metric.digits}f} {metric.unit}", f"{point}: {verdict}"
+        yield label, f"{means.iloc[place]:,.{metric.digits}f} {metric.unit}", f"{point}: {verdict}"
