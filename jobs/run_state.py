@@ -61,7 +61,7 @@ class RunWatch:
             return RunState(phase, False, f"job {job_id} is {word}{why}{again}", None, job)
         if phase == "ended":
             by = f" by {job.state.by}" if job.state.by else ""
-            text = f"job {job_id} is over ({word}{by}) without a last word of its driver{torn}"
+            text = f"job {job_id} is over ({word}{by}) {self._silence(torn)}"
             return RunState("lost", True, text, None, job)
         text = f"job {job_id}: {job.said}; nothing known for {job.unknown_s:.0f} s"
         if job.last.word:
@@ -79,7 +79,15 @@ class RunWatch:
             return RunState("running", False, f"running ({who})")
         if not self.run_dir.allocation.exists() and _alive(record.get("job_id")):
             return RunState("waiting", False, "its driver starts")
-        return RunState("lost", True, f"no driver works on it and none left a last word{torn}")
+        return RunState("lost", True, f"no driver works on it; it ended {self._silence(torn)}")
+
+    def _silence(self, torn: str) -> str:
+        """What is missing of a run that is over without an outcome."""
+        files = (self.run_dir.events, self.run_dir.allocation, self.run_dir.outcome)
+        if not any(os.path.lexists(file) for file in files):
+            log = self.run_dir.path / "submitit"
+            return f"before its driver began: nothing was started; {log} may say why"
+        return f"without a last word of its driver{torn}"
 
 
 def read_outcome(run_dir: RunDir, owner: object = None) -> tuple[Outcome | None, str]:

@@ -23,17 +23,27 @@ PREVIEW_SNAPSHOT = "SHA256"
 """Stands for the snapshot's hash, which only a submission has."""
 
 
+SIGNALS_WAIT = (
+    "$(env --block-signal=TERM true 2>/dev/null && echo --block-signal=TERM,INT,HUP,USR2)"
+)
+"""An option of env (coreutils 8.31 or later; nothing with an older one): a stop signal that comes
+while the interpreter starts waits until the run can obey it, instead of ending it without a word.
+The driver itself lets it through (jobs/stop_signals.py)."""
+
+
 def batch_command(
     run_dir: str, around: Surroundings, snapshot: str | None = PREVIEW_SNAPSHOT
 ) -> str:
-    """The one command of the batch step; exec, so that Slurm's signal reaches the driver itself.
+    """The one command of the batch step, for a shell; exec, so that Slurm's signal reaches the
+    driver itself.
 
     -P: a job starts in the folder it was submitted from, whose jobs/ must not be taken for the
     snapshot's.
     """
-    words = ["exec", "env", *(f"{key}={value}" for key, value in around.env.items())]
+    words = [f"{key}={value}" for key, value in around.env.items()]
     words += ["PYTHONUNBUFFERED=1", around.python, "-P", "-m", "jobs", "run", run_dir]
-    return shlex.join([*words, *(["--snapshot", snapshot] if snapshot else [])])
+    words += ["--snapshot", snapshot] if snapshot else []
+    return f"exec env {SIGNALS_WAIT} {shlex.join(words)}"
 
 
 def comment(plan: LaunchPlan, labels: Mapping[str, str]) -> str:

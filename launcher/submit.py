@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
 import shutil
 import signal
 import subprocess
@@ -278,7 +277,7 @@ def _submit_local(order: Order, document: dict[str, Any]) -> Submitted:
     run_dir, around = order.run_dir, order.around
     executor = submitit.LocalExecutor(folder=run_dir / "submitit")
     executor.update_parameters(timeout_min=24 * 60)
-    words = shlex.split(batch_command(str(run_dir), around, _seal_of(document)))[1:]
+    words = ["/bin/sh", "-c", batch_command(str(run_dir), around, _seal_of(document))]
     # Ctrl-C at a terminal reaches every process of the foreground: the processes between launcher
     # and driver must not die of it, the driver alone ends the run in order.
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -84,4 +84,4 @@ def test_a_driver_that_never_began_is_told_and_not_waited_for(tmp_path: Path) ->
     launcher = start(tmp_path, PATH="/nonexistent")
     _, err = launcher.communicate(timeout=120)
     assert launcher.returncode == 1
-    assert "no driver works on it and none left a last word" in err
+    assert "no driver works on it; it ended before its driver began: nothing was started" in err

@@ -144,6 +144,21 @@ def test_where_the_two_disagree_it_is_said_in_words(
     assert remark in found.remark
 
 
+@pytest.mark.parametrize("job", ["slurm", "local"])
+def test_a_run_that_ended_before_anything_was_started_says_so(tmp_path: Path, job: str) -> None:
+    run = submitted(make_dir(tmp_path, "aaaaaa"))
+    if job == "local":
+        run.submission.write_text('{"executor": "local", "job_id": "999999999", "log": "x"}')
+    found = standing(run, Slurm(EMPTY, booked("TIMEOUT")))
+    assert (found.word, found.text, found.over) == ("lost", "lost before it began", True)
+    assert "before its driver began: nothing was started" in found.state.text
+    assert f"{run.path}/submitit may say why" in found.state.text
+    event(run, "start")
+    found = standing(run, Slurm(EMPTY, booked("TIMEOUT")))
+    assert found.text == "lost"
+    assert "without a last word of its driver" in found.state.text
+
+
 def test_a_job_that_ended_a_moment_ago_may_still_be_listed_as_running(tmp_path: Path) -> None:
     run = submitted(make_dir(tmp_path, "aaaaaa"))
     completed(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from launcher.batch import batch_command, sbatch_text
+from launcher.batch import SIGNALS_WAIT, batch_command, sbatch_text
 from launcher.submit import clean_slurm_environment, make_run_dir
 from tests.compose import AROUND, plan_of
 
@@ -40,7 +40,7 @@ def test_run_directories_are_private_and_unique_with_legal_names(tmp_path: Path)
 
 def test_the_batch_step_is_one_quoted_line_that_becomes_the_driver() -> None:
     line = batch_command("/runs/it's here", AROUND)
-    assert line.startswith("exec env PYTHONPATH=/launcher/code ")
+    assert line.startswith(f"exec env {SIGNALS_WAIT} PYTHONPATH=/launcher/code ")
     assert line.endswith(""" -P -m jobs run '/runs/it'"'"'s here' --snapshot SHA256""")
 
 
