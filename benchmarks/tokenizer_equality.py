@@ -78,7 +78,7 @@ def compared(folder: str, scratch: Path) -> dict[str, Any]:
     wrong = sum(found is False for found in pieces.values())
     return {
         "exported": True,
-        "vocabulary": [len(small.tokens()), len(full.tokens())],
+        "vocabulary": [len(list(small.tokens())), len(full.tokens())],
         "texts": both.texts,
         "tokens": both.tokens_seen,
         "differ": both.differ + wrong,

@@ -14,7 +14,7 @@ from jobs.prompts.cache import PromptCache
 from jobs.prompts.errors import PromptError
 from jobs.prompts.exported import Export, load_export, save_export
 from jobs.prompts.exporting import check_texts, template_of
-from jobs.prompts.slim import byte_letters, slim
+from jobs.prompts.slim import byte_letters, slim, slimmed, written
 from jobs.prompts.tokenizer import ModelTokenizer
 from tests.test_prompt_tokenizers import ENGINE, MODEL, REPOSITORY, needs_engine
 from tests.toy_tokenizers import ToyTokenizer
@@ -39,7 +39,18 @@ def test_tokens_that_ascii_text_cannot_come_to_are_left_out_with_their_merges() 
     assert small is not None
     vocabulary = small["model"]["vocab"]
     assert vocabulary == {"a": 0, "Ġ": 1, "Ġa": 6, "▁a": 7, "<|énd|>": 90}
-    assert small["model"]["merges"] == [["Ġ", "a"], ["▁", "a"]]
+    assert small["model"]["merges"] == ["Ġ a", "▁ a"]
+
+
+@pytest.mark.parametrize("pair", [["a", " "], ["#version:", "a"]])
+def test_merges_that_one_text_cannot_say_stay_pairs(pair: list[str]) -> None:
+    pairs = [["Ġ", "a"], pair]
+    assert written(pairs) == pairs
+
+
+def test_a_slimmed_file_is_text_and_empty_where_nothing_is_known_of_the_model() -> None:
+    assert json.loads(slimmed(json.dumps(bpe()).encode())) == slim(bpe())
+    assert slimmed(json.dumps(bpe(type="Unigram")).encode()) == b""
 
 
 def test_what_the_template_says_around_a_prompt_is_kept() -> None:
@@ -70,7 +81,8 @@ def test_bytes_are_written_as_byte_level_tokenizers_write_them() -> None:
 
 def test_an_export_is_read_as_it_was_written_and_a_torn_one_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.prompts"
-    export = Export(tokenizer=b"{}", special_ids=(1, 2), before="<u>", after="</u>", strips=True)
+    told: dict[str, Any] = {"before": "<u>", "after": "</u>", "strips": True, "ids_below": 7}
+    export = Export(tokenizer=b"{}", special_ids=(1, 2), **told)
     save_export(path, export)
     assert load_export(path) == export
     content = path.read_bytes().replace(b"export", b"exqort")
@@ -115,21 +127,24 @@ from jobs.prompts.cache import PromptCache
 from jobs.prompts.tokenizer import ModelTokenizer
 loaded = ModelTokenizer(sys.argv[1], cache=PromptCache(Path(sys.argv[2]))).load()
 heavy = [name for name in ("torch", "transformers") if name in sys.modules]
-print(json.dumps([type(loaded).__name__, heavy, loaded.encode([" to be or not"])]))
+tokens = [(number, text) for number, text in loaded.tokens() if text.isascii()]
+print(json.dumps([type(loaded).__name__, heavy, loaded.encode([" to be or not"]), tokens]))
 """
 IDS = """
 import json, sys
 from jobs.prompts.full_tokenizer import TransformersTokenizer
-print(json.dumps(TransformersTokenizer(sys.argv[1]).encode([" to be or not"])))
+full = TransformersTokenizer(sys.argv[1])
+tokens = [(number, text) for number, text in full.tokens() if text.isascii()]
+print(json.dumps([full.encode([" to be or not"]), tokens]))
 """
 
 
 @needs_engine
 @pytest.mark.engine
 def test_a_fast_tokenizer_is_used_without_transformers_and_torch(tmp_path: Path) -> None:
-    kind, heavy, ids = engine_python(LOAD, str(MODEL), str(tmp_path))
+    kind, heavy, *found = engine_python(LOAD, str(MODEL), str(tmp_path))
     assert (kind, heavy) == ("ExportedTokenizer", [])
-    assert ids == engine_python(IDS, str(MODEL))
+    assert found == engine_python(IDS, str(MODEL))
 
 
 def test_a_folder_that_cannot_be_loaded_is_told_with_the_reason(tmp_path: Path) -> None:

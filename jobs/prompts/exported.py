@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from jobs.prompts.arrays_file import read_arrays, write_arrays
 from jobs.prompts.errors import PromptError
+from jobs.prompts.freed import give_back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,8 @@ class Export:
     """Its tokenizer.json; empty where it cannot be used without transformers."""
     reason: str = ""
     """Why it cannot."""
+    ids_below: int = 0
+    """One more than its highest id."""
     special_ids: tuple[int, ...] = ()
     before: str = ""
     """What the chat template puts before and after a message."""
@@ -61,7 +64,7 @@ class ExportedTokenizer:
 
     def __init__(self, name: str, export: Export) -> None:
         self.name = name
-        self._export = export
+        self._export = replace(export, tokenizer=b"")
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
             library = importlib.import_module("tokenizers")
@@ -71,6 +74,7 @@ class ExportedTokenizer:
         # A tokenizer.json may ask for both; a server's prompts get neither.
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        give_back()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids with the special tokens a server adds to a completion prompt."""
@@ -85,11 +89,18 @@ class ExportedTokenizer:
         # One at a time: an encoding keeps offsets and more, some 300 bytes a token.
         return [encode(text, add_special_tokens=special).ids for text in texts]
 
-    def tokens(self) -> list[tuple[int, str]]:
+    def tokens(self) -> Iterator[tuple[int, str]]:
         """Every ordinary token that it has kept: its id and its own spelling."""
         special = set(self._export.special_ids)
-        found = self._tokenizer.get_vocab(with_added_tokens=True).items()
-        return sorted((number, text) for text, number in found if number not in special)
+        # Not get_vocab: the whole vocabulary as Python objects is 40 MB.
+        for number in range(self._export.ids_below):
+            text = self._tokenizer.id_to_token(number)
+            if text is not None and number not in special:
+                yield number, text
+
+    def highest_id(self) -> int:
+        """The highest id of any token, special ones included."""
+        return max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
 
     def render(self, content: str) -> str:
         """One user message in the chat template, generation prompt added; PromptError: none."""

@@ -8,22 +8,25 @@ says what is known, be it that it cannot be exported; 2 the tokenizer cannot be 
 
 from __future__ import annotations
 
-import json
 import sys
+from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.prompts.draws import Draws
 from jobs.prompts.errors import PromptError
 from jobs.prompts.exported import Export, ExportedTokenizer, save_export
+from jobs.prompts.freed import give_back
 from jobs.prompts.full_tokenizer import TransformersTokenizer
-from jobs.prompts.slim import slim
+from jobs.prompts.slim import slimmed
 from jobs.prompts.tokenizer import TextTokenizer
 
 CHECKED_TEXTS = 400
 WORDS_OF_A_TEXT = 250
 AT_ONCE = 16
+WITH_SPECIAL = 3
+"""Every so many texts are encoded with special tokens too, with and without the template."""
 SENTINEL = "QZJXQ"
 CONTENTS = ("a", "some words", "Many more words, in two lines\nand 12 345 signs.", "x" * 300)
 """Messages that a chat template must leave as they are."""
@@ -39,35 +42,60 @@ class Template:
     error: str = ""
 
 
-def export_of(full: TransformersTokenizer) -> Export:
-    """What is kept of a tokenizer: proved to give the same ids, or the reason why nothing is."""
-    text = full.serialized()
-    if not text:
-        return Export(reason="it splits text in Python code")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """All that is asked of the server's tokenizer, so that it need not be held any longer."""
+
+    name: str
+    whole: Export
+    """Its own tokenizer.json, and what else is known of it."""
+    texts: Sequence[str] = ()
+    ids: Sequence[array[int]] = ()
+    """What it splits the texts into (_all_ids)."""
+
+
+def asked_of(full: TransformersTokenizer) -> Asked:
+    """What a tokenizer says of itself and of the texts it is checked with."""
     template = template_of(full)
-    small = slim(json.loads(text), template.before + template.after)
     texts = list(check_texts(full, template))
-    expected = _all_ids(full, texts)
-    for content in [json.dumps(small), text] if small else [text]:
-        export = Export(
-            tokenizer=content.encode(),
+    return Asked(
+        name=full.name,
+        whole=Export(
+            tokenizer=full.serialized().encode(),
             special_ids=tuple(full.special_ids()),
             before=template.before,
             after=template.after,
             strips=template.strips,
             template_error=template.error,
-        )
-        if _all_ids(ExportedTokenizer(full.name, export), texts) == expected:
-            return export
+        ),
+        texts=texts,
+        ids=_all_ids(full, texts),
+    )
+
+
+def export_of(asked: Asked) -> Export:
+    """What is kept of a tokenizer: proved to give the same ids, or the reason why nothing is."""
+    whole = asked.whole.tokenizer
+    if not whole:
+        return Export(reason="it splits text in Python code")
+    small = slimmed(whole, asked.whole.before + asked.whole.after)
+    give_back()
+    for content in filter(None, (small, whole)):
+        export = replace(asked.whole, tokenizer=content)
+        tokenizer = ExportedTokenizer(asked.name, export)
+        if _all_ids(tokenizer, asked.texts) == asked.ids:
+            return replace(export, ids_below=tokenizer.highest_id() + 1)
     return Export(reason="its tokenizer.json alone splits otherwise than transformers with it")
 
 
-def _all_ids(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Ids with and without special tokens, a few texts at once: encodings take much memory."""
-    found = []
+def _all_ids(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[array[int]]:
+    """Ids of all without special tokens, which no text changes, and of some with them; a few texts
+    at once: encodings take much memory."""
+    found: list[array[int]] = []
     for begin in range(0, len(texts), AT_ONCE):
         part = texts[begin : begin + AT_ONCE]
-        found += tokenizer.encode(part) + tokenizer.encode_plain(part)
+        for ids in (*tokenizer.encode(part[::WITH_SPECIAL]), *tokenizer.encode_plain(part)):
+            found.append(array("q", ids))
     return found
 
 
@@ -111,7 +139,11 @@ def main(arguments: Sequence[str]) -> int:
     sys.modules["torch"] = None  # type: ignore[assignment]
     try:
         full = TransformersTokenizer(name, trust_remote_code="--trust-remote-code" in options)
-        save_export(Path(out), export_of(full))
+        give_back()
+        asked = asked_of(full)
+        del full
+        give_back()
+        save_export(Path(out), export_of(asked))
     except (PromptError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

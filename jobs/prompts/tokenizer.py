@@ -9,7 +9,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from jobs.prompts.errors import PromptError
 from jobs.prompts.exported import ExportedTokenizer, load_export
 from jobs.prompts.full_tokenizer import TransformersTokenizer
 
-EXPORT_VERSION = 1
+EXPORT_VERSION = 2
 EXPORT_TIMEOUT_S = 900.0
 
 FILES = ("*.json", "*.model", "*.tiktoken", "*.txt", "*.jinja", "*.py")
@@ -44,7 +44,7 @@ class TextTokenizer(Protocol):
     def encode_plain(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids without special tokens."""
 
-    def tokens(self) -> list[tuple[int, str]]:
+    def tokens(self) -> Iterable[tuple[int, str]]:
         """Every ordinary token: its id and its own spelling."""
 
     def render(self, content: str) -> str:

@@ -12,6 +12,7 @@ from jobs.prompts.tokenizer import TextTokenizer
 SPACE_MARKS = ("Ġ", "▁", " ")
 ENOUGH = 256
 PAIRS_AT_ONCE = 2048
+WORDS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,23 @@ def single_token_words(tokenizer: TextTokenizer) -> Words:
     # Spelled with a mark: such words have their space in them, or get it from the tokenizer at the
     # beginning of a text. Spelled without: spaces are only borders (BERT).
     for candidates, strips in ((marked, False), (marked, True), (bare, False)):
-        asked = [text[1:] if strips else text for text, _ in candidates]
-        encoded = tokenizer.encode_plain(asked)
-        kept = [c for c, e in zip(candidates, encoded, strict=True) if e == [c[1]]]
+        kept = _one_token(tokenizer, candidates, strips)
         found.append(Words([text for text, _ in kept], [id_ for _, id_ in kept], strips))
         if len(kept) >= ENOUGH:
             break
     return max(found, key=lambda words: len(words.texts))
+
+
+def _one_token(
+    tokenizer: TextTokenizer, candidates: Sequence[tuple[str, int]], strips: bool
+) -> list[tuple[str, int]]:
+    """The candidates that are encoded as the one token they are spelled by."""
+    kept = []
+    for begin in range(0, len(candidates), WORDS_AT_ONCE):
+        part = candidates[begin : begin + WORDS_AT_ONCE]
+        encoded = tokenizer.encode_plain([text[1:] if strips else text for text, _ in part])
+        kept += [c for c, ids in zip(part, encoded, strict=True) if ids == [c[1]]]
+    return kept
 
 
 def every_pair(count: int) -> Iterator[int]:
