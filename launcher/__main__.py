@@ -108,6 +108,8 @@ def main() -> int:
     register()
     try:
         return _run(sys.argv[1:])
+    except KeyboardInterrupt:
+        return 130  # the shell's word for Ctrl-C
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

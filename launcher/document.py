@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import json
 import re
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 TOKEN = re.compile(r"\{(?:node(\d+)\.(?:address|name)|run_dir|run_id|cache|kept|stage)\}")
@@ -60,9 +61,14 @@ def spread(value: Any, levels: int, pad: str = "") -> str:
 
     json.dumps with an indent is written in Python, and a hundred run.json take a second in it.
     """
+    if type(value) is str:
+        return encode_basestring_ascii(value)
     inner = pad + " "
     if levels and isinstance(value, dict) and value and all(isinstance(k, str) for k in value):
-        parts = [f"{json.dumps(key)}: {spread(value[key], levels - 1, inner)}" for key in value]
+        parts = [
+            f"{encode_basestring_ascii(key)}: {spread(item, levels - 1, inner)}"
+            for key, item in value.items()
+        ]
         return "{\n" + ",\n".join(inner + part for part in parts) + f"\n{pad}}}"
     if levels and isinstance(value, (list, tuple)) and value:
         parts = [spread(item, levels - 1, inner) for item in value]

@@ -17,6 +17,7 @@ from launcher.plan import ROLE_ORDER
 from launcher.prompts import FORMS as PROMPT_FORMS
 from launcher.prompts import SOURCES
 from launcher.schema import LaunchConfig
+from launcher.texts import texts_in
 from launcher.yaml_words import BOOLEANS
 
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -118,9 +119,9 @@ def site(config: LaunchConfig) -> Iterator[str]:
 
 def safe_text(config: LaunchConfig) -> Iterator[str]:
     """No control characters: a line break in a value could end a line of the batch script."""
+    if all(text.isprintable() for text in texts_in(config)):
+        return
     for where, value in _strings(config, ""):
-        if value.isprintable():
-            continue
         if any(unicodedata.category(character) in UNPRINTABLE for character in value):
             yield f"{where}={value!r}: control characters are not allowed; write one plain line"
 

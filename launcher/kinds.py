@@ -6,7 +6,8 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from launcher.plan import ROLE_ORDER
@@ -70,10 +71,10 @@ def stand_in(hint: Any) -> Any:
 
 
 @functools.cache
-def _lists() -> tuple[tuple[str, Any], ...]:
-    """Keys that take a list, with their type."""
+def _lists() -> tuple[tuple[str, Any, Callable[[LaunchConfig], Any]], ...]:
+    """Keys that take a list, with their type and what reads them."""
     return tuple(
-        (key, hint)
+        (key, hint, attrgetter(key))
         for key, hint in hints().items()
         if typing.get_origin(hint) is list and not key.startswith("topology.roles.")
     )
@@ -81,10 +82,8 @@ def _lists() -> tuple[tuple[str, Any], ...]:
 
 def ill_lists(config: LaunchConfig) -> Iterator[tuple[str, str]]:
     """(key, problem) of lists with items of another kind: OmegaConf takes lists inside lists."""
-    for key, hint in _lists():
-        value: Any = config
-        for part in key.split("."):
-            value = getattr(value, part)
+    for key, hint, read in _lists():
+        value = read(config)
         if not all(_is_a(item, typing.get_args(hint)[0]) for item in value):
             yield key, f"{key}={value}: allowed: {expected(hint)}"
 

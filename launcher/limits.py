@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 from launcher.plan import ROLE_ORDER
@@ -105,6 +106,8 @@ NUMBERS: tuple[tuple[str, float, float], ...] = (
 )
 """(key, lowest, highest): what a number can mean; nan and infinities never."""
 
+READ: tuple[Callable[[LaunchConfig], Any], ...] = tuple(attrgetter(key) for key, _, _ in NUMBERS)
+
 
 def choice(where: str, value: str, allowed: Mapping[str, Any] | tuple[str, ...]) -> Iterator[str]:
     """One problem unless `value` is one of `allowed`, with the nearest of them."""
@@ -140,10 +143,8 @@ def owned_options(config: LaunchConfig) -> Iterator[str]:
 
 def numbers(config: LaunchConfig) -> Iterator[str]:
     """Numbers that are finite and within what they can mean."""
-    for where, low, high in NUMBERS:
-        value: Any = config
-        for part in where.split("."):
-            value = getattr(value, part)
+    for (where, low, high), read in zip(NUMBERS, READ, strict=True):
+        value = read(config)
         if value is None:
             continue
         if not math.isfinite(value) or not low <= value <= high:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.schema import LaunchConfig
+from launcher.texts import texts_in
 
 OPEN = "???"
 """OmegaConf's word for a value that is still to be given."""
@@ -14,6 +15,8 @@ OPEN = "???"
 
 def open_texts(config: LaunchConfig) -> Iterator[str]:
     """Values anywhere in the configuration that are nothing but the word for a missing one."""
+    if not any(text.strip() == OPEN for text in texts_in(config)):
+        return
     for key, value in _texts("", config):
         if value.strip() == OPEN:
             yield f"{key}={value!r} is not set (???): give it a value, as in {key}=..."

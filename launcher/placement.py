@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from launcher.errors import LauncherError
 from launcher.plan import Endpoint, LaunchPlan
+from launcher.steady import made_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,7 @@ def _check_cut(endpoint: Endpoint, gpus_per_node: int) -> None:
     )
 
 
+@made_once
 def place(plan: LaunchPlan) -> Placement:
     """Every endpoint cut into one process per node it touches."""
     per_node = plan.config.cluster.gpus_per_node

@@ -11,6 +11,7 @@ from launcher.flags import merge_layers
 from launcher.lengths import length_range
 from launcher.options.layers import flag_layers
 from launcher.schema import LaunchConfig, WorkloadConfig
+from launcher.steady import made_once
 
 ROLE_ORDER = ("prefill", "decode", "aggregated")
 
@@ -147,6 +148,7 @@ class LaunchPlan:
         return sum(endpoint.dp for endpoint in self.endpoints if endpoint.role == role)
 
 
+@made_once
 def build_plan(config: LaunchConfig) -> LaunchPlan:
     """The plan of a configuration. Pure; raises LauncherError for lengths that have no meaning."""
     return LaunchPlan(config=config, endpoints=_endpoints(config), points=_points(config))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
+from launcher.document import plain
 from launcher.engines import ENGINES
 from launcher.lengths import length_range
 from launcher.plan import LaunchPlan, Point, client_of
@@ -75,7 +75,7 @@ def prompts_mounts(config: LaunchConfig) -> tuple[str, ...]:
 
 def _file(point: Point, config: LaunchConfig) -> dict[str, Any]:
     plan = point.prompts
-    chosen = asdict(plan)
+    chosen = plain(plan)
     for name in ("form", "template", "verify"):
         del chosen[name]
     sa_bench = plan.template and point.range_definition == "inferencemax"

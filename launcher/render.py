@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from launcher.clients import base_url, client_step, result_path
+from launcher.document import plain
 from launcher.engines import ENGINES
 from launcher.estimate import estimate
 from launcher.placement import Placement, WorkerProcess
@@ -54,7 +54,7 @@ def plan_document(plan: LaunchPlan, placement: Placement, around: Surroundings) 
         "points": [_point_document(point, plan, around, mounts) for point in plan.points],
         "accuracy": accuracy_document(plan),
         "canary": canary_document(plan),
-        "budgets": asdict(config.cluster.budgets),
+        "budgets": plain(config.cluster.budgets),
         "log_limit_mb": config.cluster.log_limit_mb,
         "sample_s": config.cluster.sample_s,
         "preflight": preflight_document(plan, placement, around, mounts),
@@ -150,9 +150,9 @@ def _point_document(
         "seed": point.seed,
         "repeat": point.repeat,
         "client": point.client,
-        "prompts": asdict(point.prompts),
+        "prompts": plain(point.prompts),
         "goodput": {"ttft_ms": point.goodput_ttft_ms, "tpot_ms": point.goodput_tpot_ms},
-        "sending": asdict(point.sending),
+        "sending": plain(point.sending),
         "step": step_document(client_step(point, plan, around), plan.config.cluster, mounts),
         "result": result_path(point),
     }

@@ -13,6 +13,7 @@ from launcher.questions import question_problems
 from launcher.schema import LaunchConfig
 from launcher.steps import Surroundings
 
+CODE_DIR = str(Path(__file__).resolve().parent.parent)
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer.model",
@@ -24,9 +25,8 @@ TOKENIZER_FILES = (
 
 def surroundings(config: LaunchConfig, python: str) -> Surroundings:
     """Interpreter and checkout as the nodes will find them (same paths: a shared file system)."""
-    code_dir = str(Path(__file__).resolve().parent.parent)
     return Surroundings(
-        python=config.cluster.python or python, code_dir=code_dir, env={"PYTHONPATH": code_dir}
+        python=config.cluster.python or python, code_dir=CODE_DIR, env={"PYTHONPATH": CODE_DIR}
     )
 
 

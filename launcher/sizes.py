@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
+from dataclasses import replace
 
 from launcher.errors import LauncherError
 from launcher.placement import Placement, place
@@ -68,11 +68,12 @@ def _remedy(config: LaunchConfig, nodes: int, what: str) -> str:
 def fitting_endpoints(config: LaunchConfig, nodes: int) -> int | None:
     """How many endpoints of the first role fit beside the others; None where not one does."""
     role = next(iter(config.topology.roles))
-    trial = copy.deepcopy(config)
-    low, high = 0, config.topology.roles[role].endpoints
+    shapes = config.topology.roles
+    low, high = 0, shapes[role].endpoints
     while low < high:
         middle = (low + high + 1) // 2
-        trial.topology.roles[role].endpoints = middle
+        tried = shapes | {role: replace(shapes[role], endpoints=middle)}
+        trial = replace(config, topology=replace(config.topology, roles=tried))
         if place(build_plan(trial)).nodes <= nodes:
             low = middle
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 from dataclasses import dataclass, replace
@@ -32,12 +33,12 @@ def take(checkout: Path, home: Path) -> Snapshot:
     total = hashlib.sha256()
     target = home / FOLDER
     try:
-        for path in sources(checkout):
-            content, name = path.read_bytes(), path.relative_to(checkout)
-            total.update(str(name).encode() + b"\0" + content)
-            copy = target / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(content)
+        for folder, names in itertools.groupby(sources(checkout), os.path.dirname):
+            (target / folder).mkdir(parents=True, exist_ok=True)
+            for name in names:
+                content = (checkout / name).read_bytes()
+                total.update(name.encode() + b"\0" + content)
+                (target / name).write_bytes(content)
     except OSError as error:
         raise SubmissionError(
             f"{target}: the launcher's code cannot be copied: {error.strerror}; "
@@ -46,14 +47,15 @@ def take(checkout: Path, home: Path) -> Snapshot:
     return Snapshot(target, total.hexdigest())
 
 
-def sources(checkout: Path) -> list[Path]:
-    """Every file of the packages, in one order."""
+def sources(checkout: Path) -> list[str]:
+    """Names of every file of the packages, in jobs/snapshot.py's order: part by part."""
     found = []
     for package in PACKAGES:
         for folder, names, files in os.walk(checkout / package):
             names[:] = [name for name in names if name not in SKIPPED]
-            found += [Path(folder, name) for name in files if not name.endswith(".pyc")]
-    return sorted(found)
+            inside = os.path.relpath(folder, checkout)
+            found += [f"{inside}/{name}" for name in files if not name.endswith(".pyc")]
+    return sorted(found, key=lambda name: name.split("/"))
 
 
 def running_from(snapshot: Snapshot, around: Surroundings) -> Surroundings:

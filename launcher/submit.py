@@ -1,13 +1,11 @@
-"""The edge to submitit: a run directory is made, then handed over; nothing else crosses."""
+"""A run directory is made, then handed over: to Slurm by sbatch, to this machine by submitit."""
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from typing import Any
 
 import submitit
 
-from launcher.batch import batch_command, sbatch_parameters, sbatch_text
+from launcher.batch import batch_command, sbatch_text
 from launcher.blocks import holds, segment_advice
 from launcher.cluster_blocks import read_blocks
 from launcher.document import plain, spread
@@ -25,30 +23,10 @@ from launcher.engines import ENGINES
 from launcher.errors import SubmissionError
 from launcher.placement import Placement
 from launcher.plan import LaunchPlan
+from launcher.sbatch import NO_NODES, NO_TOPOLOGY, sbatch
 from launcher.segment import smaller_segments
 from launcher.snapshot import Snapshot, sealed
 from launcher.steps import Surroundings
-
-KEPT_SLURM = ("SLURM_CONF",)
-DROPPED_PREFIXES = (
-    *("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "SALLOC_"),
-    *("PMIX_", "PMI_", "PMI2_"),
-)
-
-NO_TOPOLOGY = "Requested topology configuration is not available"
-NO_NODES = "Requested node configuration is not available"
-
-EXPLANATIONS = {
-    NO_NODES: "no nodes of this partition can ever hold the job: ask for fewer nodes or GPUs, "
-    "exclude fewer, or set another cluster.partition",
-    "Invalid --segment specification": "this Slurm or its topology plugin knows no segments: "
-    "cluster.segment=off",
-    "unrecognized option '--segment": "this Slurm is older than 23.11 and knows no segments: "
-    "cluster.segment=off",
-    "Invalid account": "set cluster.account to one of yours (sacctmgr show assoc user=$USER)",
-    "invalid partition": "set cluster.partition to one that sinfo lists",
-    "Invalid qos": "set cluster.qos to one that your account may use",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +149,6 @@ def _job_label(name: str, run_dir: Path) -> str:
     return f"{name}-{run_dir.name.rsplit('-', 1)[-1]}"
 
 
-def clean_slurm_environment(environ: dict[str, str]) -> list[str]:
-    """Names to drop before sbatch, so that a surrounding allocation does not leak into the job."""
-    return [
-        name for name in environ if name.startswith(DROPPED_PREFIXES) and name not in KEPT_SLURM
-    ]
-
-
 def _submit_in_segments(order: Order, document: dict[str, Any]) -> Submitted:
     """The job with its segment; with cluster.segment_fallback=divisor the next that Slurm holds.
 
@@ -219,58 +190,15 @@ def _submit_slurm(
     order: Order, document: dict[str, Any], name: str, smaller: int | None
 ) -> Submitted:
     plan, placement, run_dir, around = order.plan, order.placement, order.run_dir, order.around
-    seal = _seal_of(document)
-    for variable in clean_slurm_environment(dict(os.environ)):
-        os.environ.pop(variable, None)  # another thread of a sweep may have done it
-    try:
-        (run_dir / "submitit").mkdir(mode=0o700, exist_ok=True)
-        executor = submitit.SlurmExecutor(folder=run_dir / "submitit")
-        parameters = sbatch_parameters(plan, placement, name, smaller, order.options)
-        executor.update_parameters(**parameters)
-        script = sbatch_text(
-            plan, placement, name, str(run_dir), around, smaller, order.options, seal
-        )
-        (run_dir / "batch.sh").write_text(script, encoding="utf-8")
-        job = executor._submit_command(batch_command(str(run_dir), around, seal))
-    except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
-        job_id = _in_doubt(run_dir, str(error), around)
-        log = run_dir / "submitit" / f"{job_id}_0_log.out"
-        return Submitted(job_id, run_dir, log, lambda: None)
-    except RuntimeError as error:
-        raise SubmissionError(
-            f"{error} (cluster.executor=slurm). Run this where sbatch is, or use cluster=local"
-        ) from error
-    return Submitted(job.job_id, run_dir, job.paths.stdout, lambda: None)
-
-
-def _in_doubt(run_dir: Path, said: str, around: Surroundings) -> str:
-    """The job's id after an sbatch that failed; SubmissionError when Slurm refused, or is away.
-
-    `python -m jobs submit` looks for the job before it tries again, so none is submitted twice.
-    """
-    if not said.strip():
-        said = "sbatch failed without a word"
-    done = subprocess.run(
-        [sys.executable, "-m", "jobs", "submit", str(run_dir), f"--said={said}"],
-        env={**os.environ, **around.env},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
+    script = run_dir / "batch.sh"
+    (run_dir / "submitit").mkdir(mode=0o700, exist_ok=True)
+    text = sbatch_text(
+        plan, placement, name, str(run_dir), around, smaller, order.options, _seal_of(document)
     )
-    if done.returncode == 0 and done.stdout.strip().isdecimal():
-        return done.stdout.strip()
-    if done.returncode == 3:
-        raise SubmissionError(_explain(said))
-    raise SubmissionError(
-        "the job was not submitted, as far as Slurm tells (see above); its controller was out of "
-        "reach: try again later"
-    )
-
-
-def _explain(text: str) -> str:
-    reason = next((why for words, why in EXPLANATIONS.items() if words in text), None)
-    tail = text.strip().splitlines()[-1] if text.strip() else "no message"
-    return f"sbatch refused the job: {tail}" + (f"\n  {reason}" if reason else "")
+    script.write_text(text, encoding="utf-8")
+    job_id = sbatch(script, around.env)
+    log = run_dir / "submitit" / f"{job_id}_0_log.out"
+    return Submitted(job_id, run_dir, log, lambda: None)
 
 
 def _submit_local(order: Order, document: dict[str, Any]) -> Submitted:

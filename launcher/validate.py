@@ -43,6 +43,7 @@ from launcher.slurm_words import (
     shares_nodes,
     srun_options,
 )
+from launcher.steady import steady
 from launcher.time_limit import grace_for_teardown, time_limit
 from launcher.written_paths import cache_folder, env_names, log_paths, mounted_paths
 from launcher.yaml_words import env_booleans, env_booleans_elsewhere, sbatch_values
@@ -81,6 +82,11 @@ def find(config: LaunchConfig) -> Findings:
     Values that a form rule refuses are replaced by harmless ones before the rules that need a
     plan are run; where the topology itself cannot be, those are left out.
     """
+    with steady():
+        return _find(config)
+
+
+def _find(config: LaunchConfig) -> Findings:
     problems = [problem for rule in FORM_RULES for problem in rule(config)]
     refused = {match.group(1) for text in problems if (match := LEADING_KEY.match(text))}
     if any(key.startswith(SHAPE_KEYS) for key in refused):

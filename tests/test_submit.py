@@ -6,7 +6,8 @@ import stat
 from pathlib import Path
 
 from launcher.batch import SIGNALS_WAIT, batch_command, sbatch_text
-from launcher.submit import clean_slurm_environment, make_run_dir
+from launcher.sbatch import clean_slurm_environment
+from launcher.submit import make_run_dir
 from tests.compose import AROUND, plan_of
 
 

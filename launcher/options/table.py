@@ -130,6 +130,7 @@ def _loaded(file: str) -> Mapping[str, Any]:
     return data
 
 
+@cache
 def vllm_table(release: str) -> Table:
     """vLLM's table for a release; for one that has none, the nearest at or below, else the oldest.
 
@@ -146,6 +147,7 @@ def vllm_table(release: str) -> Table:
     return Table(program="vLLM", releases=releases, at=at, exact=exact, data=data)
 
 
+@cache
 def router_table() -> Table:
     """vllm-router's table: one release, the one the launcher is made for."""
     data = _loaded("vllm_router.json")

@@ -27,7 +27,7 @@ from launcher.composing import CONF_DIR, Combination, combination_of, texts_of, 
 from launcher.errors import PlanError
 from launcher.kinds import ill_lists
 from launcher.schema import LaunchConfig
-from launcher.sweep.config_parts import NotSureError, apart, converted, fresh, inside, part_of, put
+from launcher.sweep.config_parts import NotSureError, apart, converted, inside, part_of, put
 from launcher.sweep_axes import Axes, read_axes, zip_value
 
 ENVIRONMENT_ONLY = re.compile(r"\$\{oc\.env:[^${}]*\}")
@@ -53,11 +53,13 @@ class _Base:
     packed: bytes
     independent: bool
     """Whether no value depends on another one."""
-    first: LaunchConfig | None = None
-    """The first command line's configuration, typed, and the values that it had."""
+    first: bytes = b""
+    """The first command line's configuration, typed and packed, and the values that it had."""
     first_values: tuple[Override, ...] = ()
-    parts: dict[tuple[str, tuple[str, ...]], Any] = field(default_factory=dict)
-    """(key of a part, the overrides set on it) -> the part, typed."""
+    parts: dict[tuple[str, tuple[str, ...]], bytes] = field(default_factory=dict)
+    """(key of a part, the overrides set on it) -> the part, typed and packed."""
+    part_of: dict[str, str] = field(default_factory=dict)
+    """Key of an override -> the part that it changes."""
 
 
 class Composer:
@@ -99,14 +101,14 @@ class Composer:
         """One combination, typed; raises what the composition raises, and PlanError."""
         base, values = self._base_of(words)
         labels = base.combination.labels
-        if base.first is not None and base.independent and "${" not in "".join(words):
+        if base.first and base.independent and "${" not in "".join(words):
             try:
                 return Made(config=_quick(base, values), labels=labels, overrides=_own(words))
             except NotSureError:
                 pass
         config = typed(_with_values(base, values))
-        if base.first is None:
-            base.first, base.first_values = fresh(config), tuple(values)
+        if not base.first:
+            base.first, base.first_values = pickle.dumps(config), tuple(values)
         return Made(config=config, labels=labels, overrides=_own(words))
 
     def _base_of(self, words: Sequence[str]) -> tuple[_Base, list[Override]]:
@@ -166,18 +168,19 @@ def _quick(base: _Base, values: Sequence[Override]) -> LaunchConfig:
     """The first command line's configuration with the parts that differ set anew."""
     root = base.combination.config
     before, now = base.first_values, tuple(values)
-    keys = [override.key_or_group for override in (*before, *now)]
-    parts = apart({part_of(root, key) for key in keys})
-    made: LaunchConfig = fresh(base.first)
-    for part in parts:
+    for key in (override.key_or_group for override in (*before, *now)):
+        if key not in base.part_of:
+            base.part_of[key] = part_of(root, key)
+    made: LaunchConfig = pickle.loads(base.first)
+    for part in apart({base.part_of[override.key_or_group] for override in (*before, *now)}):
         ours = [override for override in now if inside(override.key_or_group, part)]
         theirs = [override for override in before if inside(override.key_or_group, part)]
         words = _lines(ours)
         if words == _lines(theirs):
             continue
         if (part, words) not in base.parts:
-            base.parts[part, words] = converted(root, part, ours)
-        put(made, part, fresh(base.parts[part, words]))
+            base.parts[part, words] = pickle.dumps(converted(root, part, ours))
+        put(made, part, pickle.loads(base.parts[part, words]))
     if ill := [problem for _, problem in ill_lists(made)]:
         raise PlanError(ill)
     return made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import is_dataclass
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -98,19 +97,3 @@ def put(config: LaunchConfig, part: str, value: Any) -> None:
         holder[name] = value
     else:
         setattr(holder, name, value)
-
-
-def fresh(value: Any) -> Any:
-    """A copy of a typed configuration that shares nothing that can be changed."""
-    if isinstance(value, dict):
-        return {key: fresh(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [fresh(item) for item in value]
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
-    kind: type[object] = type(value)
-    made = object.__new__(kind)
-    for key, item in vars(value).items():
-        plain = item is None or type(item) in (str, int, float, bool)
-        vars(made)[key] = item if plain else fresh(item)
-    return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 from launcher.document import plain
@@ -68,10 +68,13 @@ def deployment_key(member: Member) -> str:
     Of the configuration, everything but the load: flags that follow from the load (the capture
     rule) are worked out for the whole group. A name given to a combination is its run's.
     """
-    config = plain(member.config)
-    kept = {key: value for key, value in config.items() if key not in LOAD_KEYS}
+    kept = {key: value for key, value in vars(member.config).items() if key not in LOAD_KEYS}
     labels = {key: text for key, text in member.labels.items() if key not in LOAD_LABELS}
-    return json.dumps([kept, labels], sort_keys=True, default=str)
+    return json.dumps([kept, labels], sort_keys=True, default=_content)
+
+
+def _content(value: object) -> Any:
+    return vars(value) if is_dataclass(value) else str(value)
 
 
 def _by_accuracy(members: Sequence[Member]) -> Iterator[list[Member]]:

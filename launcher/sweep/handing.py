@@ -18,9 +18,10 @@ from launcher.steps import Surroundings
 from launcher.submit import Submitted
 from launcher.sweep.record import SweepRecord, summary
 from launcher.sweep.table_job import submit_table, write_tables
-from launcher.sweep.words import end_line, table_line, watch_line
+from launcher.sweep.words import end_line, stopped_line, table_line, watch_line
 
 LOCK = "sweep.lock"
+INTERRUPTED = 130
 THREADS = 4
 """sbatch calls under way at once: jobs keep their order but for neighbours."""
 
@@ -92,7 +93,10 @@ def _to_the_end(handing: Submission, around: Surroundings) -> int:
 
 
 def all_at_once(handing: Submission, around: Surroundings, config: LaunchConfig) -> int:
-    """On Slurm: every job handed over, whatever became of the others, and the table job after."""
+    """On Slurm: every job handed over, whatever became of the others, and the table job after.
+
+    After a Ctrl-C the sbatch calls under way are waited for, and what was handed over is told.
+    """
     record, taken = handing.record, []
     try:
         # Lanes need the ids of earlier jobs; without them sbatch's answers are waited for together.
@@ -104,6 +108,10 @@ def all_at_once(handing: Submission, around: Surroundings, config: LaunchConfig)
         if config.sweep.table and taken:
             ids = [job_now(one) for _, one in taken]
             record.table_job, record.table_error = submit_table(record.path, config, around, ids)
+    except KeyboardInterrupt:
+        sys.stdout.write(summary(record) + watch_line(record))
+        sys.stderr.write(stopped_line(record))
+        return INTERRUPTED
     finally:
         record.write()
     if config.sweep.table and not taken and any(entry.reused for entry in record.asked):

@@ -28,6 +28,17 @@ def end_line(record: SweepRecord, codes: Sequence[int]) -> str:
     return f"{text}; tables in {record.path}/table.{{txt,md,csv}}\n"
 
 
+def stopped_line(record: SweepRecord) -> str:
+    """What a Ctrl-C left, and how to take it back."""
+    taken = sum(entry.job_id is not None for entry in record.asked)
+    left = sum(entry.state == "planned" for entry in record.asked)
+    home = shlex.quote(str(record.path))
+    return (
+        f"stopped: {counted(taken, 'job')} submitted, {left} not; no job writes the tables; to "
+        f"take them back: python -m jobs cancel {home}\n"
+    )
+
+
 def watch_line(record: SweepRecord) -> str:
     """The commands that show the sweep."""
     home = shlex.quote(str(record.path))
