@@ -108,7 +108,7 @@ def test_a_ctrl_c_amid_a_sweep_is_told_with_every_job_that_slurm_has(
     ids = {run["job_id"] for run in record["runs"] if run["state"] == "submitted"}
     assert ids == set((programs / "taken").read_text().split())
     planned = sum(run["state"] == "planned" for run in record["runs"])
-    assert len(ids) + planned == 12 > len(ids)
+    assert len(ids) + planned == 12
     assert f"stopped: {len(ids)} job" in err
     assert f"{planned} not; no job writes the tables" in err
     assert all(job_id in out for job_id in ids)
