@@ -6,6 +6,8 @@ far the measurements of this run lie apart, not how far another run would.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from analysis.grouping import counted, group
@@ -17,6 +19,8 @@ SHOWN = (
     "total_tps_per_gpu", "generation_tps_per_user", "ttft_median_ms", "ttft_p99_ms",
     "tpot_median_ms", "request_throughput", "goodput_share",
 )  # fmt: skip
+HALF = "+-95%"
+ABOUT = f"{HALF}: half of the 95 % interval (t) of the mean left of it, over this run's repeats"
 
 
 def pool(frame: pd.DataFrame, wanted: str | None) -> tuple[pd.DataFrame, tuple[Metric, ...], str]:
@@ -29,7 +33,17 @@ def pool(frame: pd.DataFrame, wanted: str | None) -> tuple[pd.DataFrame, tuple[M
     made, metrics, note = group(
         frame, ",".join(keys), wanted or ",".join(f"{n}:mean,{n}:ci95" for n in told)
     )
+    # Closed loops first, then by rate; within either by concurrency.
+    order = sorted(keys, key=lambda name: name == "concurrency")
+    made = made.sort_values(order, na_position="first", kind="stable").reset_index(drop=True)
+    metrics = tuple(_beside(metric) for metric in metrics)
     verdicts = counted(frame)[0].groupby(keys, dropna=False)["verdict"].agg(worst)
     places = pd.MultiIndex.from_frame(made[keys]) if len(keys) > 1 else pd.Index(made[keys[0]])
     made["verdict"] = verdicts.reindex(places).to_numpy()
-    return made, (*metrics, BY_NAME["verdict"]), note
+    told = ABOUT if any(metric.label == HALF for metric in metrics) else ""
+    return made, (*metrics, BY_NAME["verdict"]), "; ".join(filter(None, (note, told)))
+
+
+def _beside(metric: Metric) -> Metric:
+    """Half an interval stands right of its mean, in the mean's unit."""
+    return replace(metric, label=HALF, unit="") if metric.name.endswith("_ci95") else metric

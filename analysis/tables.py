@@ -102,10 +102,10 @@ def _sort_key(word: str, known: Mapping[str, Metric]) -> tuple[Metric, bool]:
 
 
 def text_table(frame: pd.DataFrame, columns: Sequence[Metric]) -> str:
-    """Two header lines (label, unit), a rule, one line a row; the compact set fits WIDTH."""
+    """Two header lines (label, unit), a rule, one line a row; names give way to WIDTH."""
     told = {metric.name: cells(frame, metric) for metric in columns}
     widths = {m.name: max(map(len, (m.label, m.unit, *told[m.name]))) for m in columns}
-    if set(COMPACT) <= set(widths) and len(widths) <= len(COMPACT) + len(ASKED):
+    if "rows" in widths or set(COMPACT) <= set(widths) <= {*COMPACT, *(n for n, _ in ASKED)}:
         _narrow(widths)
     rows = [[m.label for m in columns], [m.unit for m in columns]]
     rows += [["-" * widths[m.name] for m in columns]]

@@ -179,6 +179,19 @@ def test_repeats_of_a_run_are_pooled_with_the_t_interval_of_their_mean(
     assert (row["rows"], row["verdict"], row["concurrency"]) == ("3", "VALID", "64")
 
 
+def test_the_pooled_table_has_closed_loops_first_and_says_what_its_intervals_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = repeated(tmp_path / "r", (100.0, 110.0))
+    timed = point("r", index=2, name="c32-rate9", concurrency=32, request_rate=9.0)
+    write_json(RunDir(home).point(2, 32), to_json(timed))
+    main(["table", str(home), "--pool"])
+    head, _, _, *rows = capsys.readouterr().out.splitlines()
+    place = head.split().index("rate")
+    assert [row.split()[place] for row in rows[:2]] == ["-", "9.000"]
+    assert "+-95%: half of the 95 % interval (t)" in rows[-1]
+
+
 def test_a_repeat_that_does_not_count_is_left_out_of_the_pool_and_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,6 +59,16 @@ def test_loads_that_differ_in_more_than_lengths_have_numbered_names() -> None:
     assert [point.name for point in group.plan.points] == ["c4-1", "c4-2"]
 
 
+def test_repeats_of_several_loads_are_rounds_over_all_of_them() -> None:
+    """Else a slow change of the servers would lie between the loads and not between repeats."""
+    line = ("workload.osl=8,16", "workload.concurrency=[1]", "workload.repeats=2")
+    (group,) = groups_of(*SMOKE, *line)
+    assert [(point.osl, point.repeat) for point in group.plan.points] == [
+        (8, 0), (16, 0), (8, 1), (16, 1),
+    ]  # fmt: skip
+    assert group.points_of == {0: (0, 2), 1: (1, 3)}
+
+
 def test_equal_points_of_two_combinations_are_measured_once() -> None:
     (group,) = groups_of(*SMOKE, "workload.concurrency=[1,2],[2,4]")
     assert [point.concurrency for point in group.plan.points] == [1, 2, 4]

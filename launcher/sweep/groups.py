@@ -101,8 +101,10 @@ def _group(members: Sequence[Member]) -> Group:
         for point in plans[member.number].points:
             label = member.labels["workload"] if several else ""
             chosen.setdefault(point.load(), replace(point, workload=label))
-    points = tuple(_named(list(chosen.values())))
-    places = {load: index for index, load in enumerate(chosen)}
+    # As within one workload: every point once, then all of them again.
+    ordered = sorted(chosen.items(), key=lambda item: item[1].repeat)
+    points = tuple(_named([point for _, point in ordered]))
+    places = {load: index for index, (load, _) in enumerate(ordered)}
     asking = [member for member in members if member.config.accuracy.dataset != "none"]
     first = (asking or list(members))[0]
     plan = LaunchPlan(
