@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pandas as pd
 
 from analysis.accuracy import describe
+from analysis.alike import kind, told_once
 from analysis.load import Loaded
 from analysis.point_rows import point_names
 from analysis.run import Run
@@ -88,15 +89,15 @@ def _transfers(runs: Iterable[Run]) -> Iterator[str]:
 
 
 def _remarks(frame: pd.DataFrame, column: str) -> Iterator[str]:
-    """One line per run, verdict and text, with the concurrencies it holds for."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
+    """One line per run, verdict and kind of text, with the points for which it holds."""
+    groups: dict[tuple[str, str, str], dict[str, str]] = {}
     rows = zip(frame["run"], frame["verdict"], frame[column], point_names(frame), strict=True)
     for run, verdict, text, point in rows:
         if text:
-            groups.setdefault((run, verdict, text), []).append(point)
-    for (run, verdict, text), points in groups.items():
-        head = verdict if column == "reasons" else "note"
-        yield f"{head}, {run} {','.join(points)}: {text}"
+            head = verdict if column == "reasons" else "note"
+            groups.setdefault((run, head, kind(text)), {})[point] = text
+    for (run, head, _), told in groups.items():
+        yield f"{head}, {run} {','.join(told)}: {told_once(list(told.values()))}"
 
 
 def endings(runs: Iterable[Run]) -> Iterator[str]:

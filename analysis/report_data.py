@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import palette
+from analysis.alike import kind, told_once
 from analysis.drawn import (
     REHEARSAL_WORDS,
     drawn,
@@ -22,6 +23,7 @@ from analysis.drawn import (
     reference_workload,
     workloads,
 )
+from analysis.intervals import T_95
 from analysis.legend import DEFINITIONS, behind, endings
 from analysis.load import Loaded
 from analysis.metrics import BY_NAME, METRICS, Metric
@@ -77,6 +79,7 @@ def report_data(loaded: Loaded, frame: pd.DataFrame) -> Json:
             "phases": palette.PHASES,
         },
         "digits": DIGITS,
+        "t95": list(T_95),
         **run_parts(loaded.runs),
     }
 
@@ -162,17 +165,19 @@ def _reference(frame: pd.DataFrame, reference: Reference) -> Json:
 
 
 def _reasons(frame: pd.DataFrame) -> Iterator[Json]:
-    """Each verdict with its reasons once, and where it holds: run -> its points."""
+    """Each verdict with its kinds of reason once, and where they hold: run -> its points."""
     groups: dict[tuple[str, str], dict[str, list[str]]] = {}
+    texts: dict[tuple[str, str], dict[str, None]] = {}
     rows = zip(frame["run"], frame["verdict"], frame["reasons"], point_names(frame), strict=True)
     for run, verdict, text, point in rows:
         if text:
-            where = groups.setdefault((verdict, text), {})
-            where.setdefault(run, []).append(point)
-    for (verdict, reason), where in sorted(groups.items(), key=lambda item: -_count(item[1])):
+            key = verdict, kind(text)
+            texts.setdefault(key, {})[text] = None
+            groups.setdefault(key, {}).setdefault(run, []).append(point)
+    for key, where in sorted(groups.items(), key=lambda item: -_count(item[1])):
         yield {
-            "verdict": verdict,
-            "reason": reason,
+            "verdict": key[0],
+            "reason": told_once(list(texts[key])),
             "rows": _count(where),
             "where": [f"{run} {', '.join(points)}" for run, points in list(where.items())[:20]],
             "runs": len(where),

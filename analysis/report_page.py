@@ -22,8 +22,8 @@ from analysis.safetext import printable
 from analysis.words import Verdict
 
 SCRIPTS = (
-    "data.js", "scale.js", "chart.js", "figures.js", "strips.js", "startup.js", "table.js",
-    "report.js",
+    "data.js", "scale.js", "chart.js", "repeats.js", "figures.js", "strips.js", "startup.js",
+    "table.js", "report.js",
 )  # fmt: skip
 
 

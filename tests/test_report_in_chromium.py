@@ -14,7 +14,8 @@ from analysis.load import load
 from analysis.metrics import compute_all
 from analysis.report_data import report_data
 from analysis.report_page import report_page
-from tests.analysis_runs import completed_run
+from jobs.records import Latency
+from tests.analysis_runs import completed_run, outcome, point, run_json, write_run
 from tests.browser import PHONE, Watched, chromium, needs_browser
 from tests.report_runs import add_series, add_start_up, five_shapes, hostile_run, rehearsal_run
 
@@ -354,6 +355,35 @@ def test_without_scripts_the_rows_are_there_and_no_dead_controls(
     assert opened.page.locator("noscript tbody tr").count() == 39
     assert opened.page.locator("noscript td").first.is_visible()
     assert not opened.page.locator("main").is_visible()
+    assert opened.errors == []
+    opened.context.close()
+
+
+def test_repeats_are_one_point_with_its_interval_and_small_marks(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Medians of 400, 500 and 600 ms: 500 with half an interval of 4.303 * 100 / sqrt(3)."""
+    records = [
+        point("r", index=n, repeat=n, name=f"c64-repeat{n + 1}",
+              ttft_ms=Latency(mean=ttft, median=ttft, p90=ttft, p99=ttft))
+        for n, ttft in enumerate((400.0, 500.0, 600.0))
+    ]  # fmt: skip
+    home = write_run(tmp_path / "r", run_json("r"), records, end=outcome("r"))
+    target = tmp_path / "report.html"
+    assert main(["report", str(home), "--out", str(target)]) == 0
+    opened = Watched(browser)
+    page = opened.open(target)
+    assert marks(page, "ttft") == marks(page, "pareto") == 1
+    assert "the point is their mean" in page.locator("#ttft-note").inner_text()
+    small = page.locator("#ttft path.mark.repeat").get_attribute("d") or ""
+    assert small.count("M") == 3
+    assert page.locator("#ttft path.error").get_attribute("d")
+    page.locator("#ttft svg").focus()
+    page.keyboard.press("ArrowRight")
+    told = page.locator("#ttft .tip").inner_text()
+    assert "mean of 3 repeats" in told
+    assert "500.0 \u00b1 248.4 ms" in told
+    assert column(page, "repeat") == ["1", "2", "3"]
     assert opened.errors == []
     opened.context.close()
 

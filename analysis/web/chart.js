@@ -20,9 +20,9 @@ function chart(host, spec) {
   const y = scale(spec.y.kind, spec.y.values, bottom, MARGIN.top, 44);
   const root = svg("svg", {
     viewBox: `0 0 ${width} ${height}`, width, height, role: "img", tabindex: "0",
-    "aria-label": `${spec.title}: ${spec.marks.length} points. Arrow keys go from point to point.`,
+    "aria-label": `${spec.title}: ${spec.marks.filter((mark) => mark.kind !== "repeat").length} points. Arrow keys go from point to point.`,
   });
-  root.append(...bandsOf(spec.bands || [], x, height), axes(spec, x, y, width, height));
+  root.append(...bandsOf(spec.bands || [], x, width, height), axes(spec, x, y, width, height));
   if (spec.watermark) root.append(watermark(spec.watermark, width, height));
   for (const line of spec.lines) root.append(lineOf(line, x, y));
   root.append(svg("path", { class: "error", d: spec.bars.map((b) => barOf(b, x, y)).join("") }));
@@ -63,7 +63,7 @@ function axes(spec, x, y, width, height) {
 }
 
 // Stretches of x with a name, behind everything.
-function bandsOf(bands, x, height) {
+function bandsOf(bands, x, width, height) {
   let free = -Infinity;
   return bands.flatMap((band) => {
     const [from, to] = [x.at(band.from), x.at(band.to)];
@@ -71,9 +71,11 @@ function bandsOf(bands, x, height) {
       class: "band", x: near(from), y: MARGIN.top, width: Math.max(1, near(to - from)),
       height: height - MARGIN.top - MARGIN.bottom,
     })];
-    if (from > free) {
-      free = from + 7 * band.name.length + 4;
-      parts.push(svg("text", { class: "band-name", x: near(from) + 2, y: MARGIN.top - 3 }, band.name));
+    const long = 7 * band.name.length + 2;
+    const start = Math.min(near(from) + 2, width - long);
+    if (start > free) {
+      free = start + long;
+      parts.push(svg("text", { class: "band-name", x: start, y: MARGIN.top - 3 }, band.name));
     }
     return parts;
   });
@@ -96,10 +98,12 @@ function lineOf(line, x, y) {
   });
 }
 
+// What reaches below nothing ends there; on a log axis at `least`, the lowest of all points.
 function barOf(bar, x, y) {
   const [a, b] = [near(x.at(bar.x)), near(y.at(bar.y))];
-  return `M${near(x.at(bar.x - bar.dx))} ${b}H${near(x.at(bar.x + bar.dx))}`
-    + `M${a} ${near(y.at(bar.y - bar.dy))}V${near(y.at(bar.y + bar.dy))}`;
+  const foot = y.at(Math.max(0, bar.y - bar.dy));
+  return `M${near(x.at(Math.max(0, bar.x - bar.dx)))} ${b}H${near(x.at(bar.x + bar.dx))}`
+    + `M${a} ${near(Number.isFinite(foot) ? foot : y.at(bar.least))}V${near(y.at(bar.y + bar.dy))}`;
 }
 
 function marksOf(marks, x, y) {

@@ -59,47 +59,14 @@ function laidOut(xName, yName, fits = () => true) {
     if (!runs.has(key)) runs.set(key, []);
     runs.get(key).push(row);
   }
-  const lines = runs.size > MANY_LINES ? [] : [...runs.values()].map((own) => ({
-    look: lookOf(seriesOf(own[0])),
-    points: meansOf(own, xName, yName),
+  const own = [...runs.values()].map((rowsOfRun) => pointsOf(rowsOfRun, xName, yName));
+  const lines = runs.size > MANY_LINES ? [] : own.map((points) => ({
+    look: lookOf(seriesOf(points[0].rows[0])), points: points.map(({ x, y }) => [x, y]),
   }));
-  const marks = rows.map((row) => ({
-    x: value(xName, row), y: value(yName, row), look: lookOf(seriesOf(row)),
-    hollow: value("verdict", row) !== "VALID", size: rows.length > 1000 ? 3 : 5,
-    tell: () => toldOf(row), pick: () => pickRun(value("run", row)),
-  }));
-  const means = [...runs.values()].flatMap((own) => meansOf(own, xName, yName)).map(([x, y]) => ({ x, y }));
-  return { rows, lines, marks, means, crowded: runs.size > MANY_LINES };
-}
-
-// Sent by the clock, not in a closed loop.
-function isTimed(row) {
-  return VALUES.has("request_rate") && value("request_rate", row) !== null;
-}
-
-// What makes a point: rows with the same are its repeats.
-function loadOf(row) {
-  return isTimed(row) ? [value("request_rate", row), value("concurrency", row)] : [0, value("concurrency", row)];
-}
-
-function loadWords(row) {
-  const rate = isTimed(row) ? `, ${shown("request_rate", row)} req/s` : "";
-  const repeat = VALUES.has("repeat") && value("repeat", row) > 1 ? `, repeat ${value("repeat", row)}` : "";
-  return `concurrency ${shown("concurrency", row)}${rate}${repeat}`;
-}
-
-// The line of a run, in order of its load, through the means of repeats.
-function meansOf(rows, xName, yName) {
-  const points = new Map();
-  for (const row of rows) {
-    const key = loadOf(row).join(" ");
-    if (!points.has(key)) points.set(key, []);
-    points.get(key).push(row);
-  }
-  const mean = (name, own) => own.reduce((sum, row) => sum + value(name, row), 0) / own.length;
-  return [...points.values()]
-    .sort(([a], [b]) => loadOf(a)[0] - loadOf(b)[0] || loadOf(a)[1] - loadOf(b)[1])
-    .map((own) => [mean(xName, own), mean(yName, own)]);
+  const means = own.flat();
+  const size = rows.length > 1000 ? 3 : 5;
+  const marks = means.flatMap((point) => [...repeatMarks(point, xName, yName), pointMark(point, size)]);
+  return { rows, lines, marks, means, bars: barsOf(means), crowded: runs.size > MANY_LINES };
 }
 
 function toldOf(row) {
@@ -125,10 +92,10 @@ function publishedBeside(row) {
 function drawPareto() {
   const divisor = DIVISORS.find((one) => one.id === state.divisor);
   const drawn = laidOut("generation_tps_per_user", divisor.id);
-  const { rows, lines, marks, means } = drawn;
+  const { rows, lines, marks, means, bars } = drawn;
   const published = state.reference ? publishedMarks(divisor.id) : { lines: [], marks: [], bars: [] };
   const edge = frontierOf(means);
-  const every = [...marks, ...published.marks];
+  const every = [...marks, ...endsOf(bars), ...published.marks];
   const [least, most] = spread(every.map((mark) => mark.y));
   chart(byId("pareto"), {
     title: `${divisor.axis} against tokens per second one user sees`,
@@ -138,7 +105,7 @@ function drawPareto() {
     },
     y: { label: divisor.axis, kind: most / least > 300 ? "log10" : "linear", values: every.map((m) => m.y) },
     lines: [{ kind: "frontier", points: edge }, ...published.lines, ...lines],
-    marks: [...published.marks, ...marks], bars: published.bars, watermark: watermarkWords(),
+    marks: [...published.marks, ...marks], bars: [...published.bars, ...bars], watermark: watermarkWords(),
   });
   byId("pareto-note").replaceChildren(
     el("span", { class: "keys" }, ...seriesKey(rows), ...publishedKey(published.marks)),
@@ -151,7 +118,7 @@ function paretoWords({ rows, means, crowded }, name) {
   if (chosen.some((row) => value("verdict", row) !== "VALID")) {
     words.push("Hollow marks: not VALID (see the table's verdict).");
   }
-  if (rows.length > means.length) words.push("Lines and band go through the means of a point's repeats.");
+  if (rows.length > means.length) words.push(REPEATED);
   if (missing) words.push(`${missing} chosen points have no such figure.`);
   if (crowded) words.push(`More than ${MANY_LINES} lines: points only.`);
   if (state.reference) words.push(referenceWords(name));
@@ -208,18 +175,19 @@ function drawLatency(kind, label) {
   const name = `${kind}_${state.statistic}_ms`;
   const byRate = chosen.length > 0 && chosen.every(isTimed);
   const x = byRate ? "request_rate" : "concurrency";
-  const { rows, lines, marks } = laidOut(x, name, (row) => isTimed(row) === byRate);
+  const { rows, lines, marks, bars, means } = laidOut(x, name, (row) => isTimed(row) === byRate);
   const [least, most] = spread(rows.map((row) => value(name, row)));
   const word = STATISTICS.find(([id]) => id === state.statistic)[1];
   chart(byId(kind), {
     title: `${label} against ${byRate ? "request rate" : "concurrency"}`,
     x: { label: byRate ? "request rate (requests/s)" : "concurrency (requests in flight)", kind: "log2", values: marks.map((m) => m.x) },
-    y: { label: `${kind.toUpperCase()} ${word}, ms`, kind: most / least > 20 ? "log10" : "linear", values: marks.map((m) => m.y) },
-    lines, marks, bars: [], watermark: watermarkWords(), height: 300,
+    y: { label: `${kind.toUpperCase()} ${word}, ms`, kind: most / least > 20 ? "log10" : "linear", values: [...marks, ...endsOf(bars)].map((m) => m.y) },
+    lines, marks, bars, watermark: watermarkWords(), height: 300,
   });
   const paced = byRate ? 0 : chosen.filter(isTimed).length;
   const missing = chosen.length - rows.length - paced;
   const words = [
+    rows.length > means.length ? REPEATED : "",
     missing ? `${missing} chosen points have no such figure.` : "",
     paced ? `${paced} chosen points were sent at a rate: only the closed loops are drawn.` : "",
   ].join(" ").trim();

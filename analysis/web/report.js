@@ -147,9 +147,10 @@ function listed(title, lines, more = 0) {
 function drawProvenance() {
   const { same, names, rows } = DATA.provenance;
   const pairs = same.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text)));
-  const table = el("table", { class: "rows" },
+  const cell = (text, place) => el("td", { "data-name": names[place] }, text);
+  const table = el("table", { class: "rows told" },
     el("thead", {}, el("tr", {}, ...names.map((name) => el("th", { scope: "col" }, name)))),
-    el("tbody", {}, ...rows.slice(0, 1000).map((row) => el("tr", {}, ...row.map((text) => el("td", {}, text))))));
+    el("tbody", {}, ...rows.slice(0, 1000).map((row) => el("tr", {}, ...row.map(cell)))));
   const definitions = [...DATA.definitions,
     `figures on this page are cut to ${DATA.digits} digits; CSV and Parquet of the table have them in full`,
     `published reference: ${DATA.reference.title}; ${DATA.reference.source}; read ${DATA.reference.read}; error: ${DATA.reference.error}`];
