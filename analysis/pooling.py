@@ -40,8 +40,8 @@ def pool(frame: pd.DataFrame, wanted: str | None) -> tuple[pd.DataFrame, tuple[M
     verdicts = counted(frame)[0].groupby(keys, dropna=False)["verdict"].agg(worst)
     places = pd.MultiIndex.from_frame(made[keys]) if len(keys) > 1 else pd.Index(made[keys[0]])
     made["verdict"] = verdicts.reindex(places).to_numpy()
-    told = ABOUT if any(metric.label == HALF for metric in metrics) else ""
-    return made, (*metrics, BY_NAME["verdict"]), "; ".join(filter(None, (note, told)))
+    about = ABOUT if any(metric.label == HALF for metric in metrics) else ""
+    return made, (*metrics, BY_NAME["verdict"]), "; ".join(filter(None, (note, about)))
 
 
 def _beside(metric: Metric) -> Metric:
