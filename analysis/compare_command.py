@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from analysis.comparing import COMPARED, NO_STATEMENT, Comparison, Difference, compare
+from analysis.comparing import COMPARED, Comparison, compare
+from analysis.difference import NO_STATEMENT, Difference
 from analysis.errors import AnalysisError
 from analysis.safetext import markdown_cell, printable
 from analysis.saving import warn
 from analysis.sides import differing, read_side
 from analysis.tables import find
 
-HEAD = ("point", "metric", "A", "B", "change", "95 % of B - A", "verdict", "why")
+HEAD = ("point", "metric", "A", "B", "change", "95 % interval", "verdict", "why")
+MOST = 10.0
+"""A change that may be more than tenfold is not known."""
 EPILOG = """
 A and B: a run directory, a folder of runs, a sweep's, another tool's result, or a table saved with
 `table --out x.parquet` (or .csv). Runs of the same point on one side are repeats.
@@ -99,12 +102,23 @@ SHOWN = {"text": as_text, "markdown": as_markdown, "json": as_json}
 
 def _row(one: Difference) -> tuple[str, ...]:
     change = "-" if one.change is None else f"{one.change:+.1%}"
-    between = "-" if one.low is None or one.high is None else f"{one.low:+.4g} .. {one.high:+.4g}"
+    between = "-" if one.low is None or one.high is None else _between(one.low, one.high, one.ratio)
     unit = f" [{one.unit}]" if one.unit else ""
     return (
         one.point, f"{one.metric}{unit}", _number(one.a, one.n_a), _number(one.b, one.n_b), change,
         between, one.verdict, one.why,
     )  # fmt: skip
+
+
+def _between(low: float, high: float, ratio: bool) -> str:
+    """Of the change where it is a ratio, else of B - A."""
+    if not ratio:
+        return f"{low:+.4g} .. {high:+.4g} (B - A)"
+    return f"{_percent(low)} .. {_percent(high)}"
+
+
+def _percent(share: float) -> str:
+    return f">{MOST:+.0%}" if share > MOST else f"{share:+.1%}"
 
 
 def _number(value: float, count: int) -> str:
@@ -121,6 +135,8 @@ def _conclusion(found: Comparison) -> list[str]:
     lines = [*found.notes]
     if found.rehearsal:
         lines.insert(0, "REHEARSAL: stand-in servers on a side, made-up figures, not a result")
+    if any(each.ratio for each in found.differences):
+        lines.append("A, B of speeds and times: geometric means; their change is the means' ratio")
     if silent:
         lines.append(
             f"{silent} of {len(found.differences)} differences without a statement: repeat the runs"

@@ -1,8 +1,8 @@
 """Two sides compared point by point: what differs, by how much, and whether the data show it.
 
 Rows of one side with the same point (load, concurrency, and topology where both sides have it) are
-repeats. With two or more on both sides the difference of the means has a 95 % interval (Welch), and
-a change is called one when its p, corrected for the number of comparisons (Holm), is below 0.05.
+repeats. With two or more on both sides a change has a 95 % interval (Welch), and is called one when
+its p, corrected for the number of comparisons (Holm), is below 0.05 (analysis/difference.py).
 Without repeats nothing is said, unless the user states a tolerance. Accuracy has an interval of its
 own: every question is a draw (Newcombe, from Wilson's ends).
 """
@@ -10,17 +10,25 @@ own: every question is a draw (Newcombe, from Wilson's ends).
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
+from analysis.difference import (
+    IMPROVEMENT,
+    NESTED,
+    NO_CHANGE,
+    REGRESSION,
+    WITHIN,
+    Difference,
+    differences,
+    judged,
+    samples,
+)
 from analysis.drawn import drawn
 from analysis.intervals import newcombe
-from analysis.metrics import Metric
-from analysis.student import holm, welch
 from analysis.tables import find
 
 LOAD = ("isl", "osl", "input_range", "output_range", "concurrency")
@@ -28,40 +36,13 @@ RATES = ("request_rate", "burstiness")
 """Missing is a value of these: a closed loop."""
 GOODPUT = ("goodput_share", "request_goodput")
 COMPARED = (
-    "total_tps_per_gpu", "output_tps_per_gpu", "generation_tps_per_user", "ttft_median_ms",
-    "ttft_p99_ms", "tpot_median_ms", "tpot_p99_ms", "e2el_median_ms", "goodput_share",
+    "total_tps_per_gpu", "ttft_median_ms", "ttft_p99_ms", "tpot_median_ms", "tpot_p99_ms",
+    "e2el_median_ms", "goodput_share",
 )  # fmt: skip
-SIGNIFICANT = 0.05
-REGRESSION, IMPROVEMENT = "REGRESSION", "improvement"
-NO_CHANGE, NO_STATEMENT = "no change shown", "no statement"
-NOT_CLEAR = "not clear"
-"""Alone it would be a change; among all that was compared it may be chance."""
+"""No figure twice (output follows from total, speed per user from TPOT): each look costs power."""
 BROKEN_OFF = frozenset({"failed", "cancelled", "timed_out"})
 """Outcomes of a run in whose end points are missing that it was to measure."""
-WITHIN = "repeats within single runs: how far runs lie apart is not in the intervals"
-NESTED = "runs with repeats: each run counts once, with the mean of its repeats"
-
 Point = tuple[Any, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """One metric of one point on both sides. `low`..`high` is of b - a; None without repeats."""
-
-    point: str
-    metric: str
-    unit: str
-    n_a: int
-    n_b: int
-    a: float
-    b: float
-    change: float | None
-    """(b - a) / a."""
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    verdict: str = NO_STATEMENT
-    why: str = ""
 
 
 @dataclass(kw_only=True)
@@ -101,8 +82,8 @@ def compare(
             found.pairs += 1
             pair = (rows, points_b[point])
             known = _comparable(metrics, words, *pair, found)
-            found.differences += _differences(words, *pair, [find(name) for name in known])
-            abouts |= {_samples(*pair, name)[2] for name in known}
+            found.differences += differences(words, *pair, [find(name) for name in known])
+            abouts |= {samples(*pair, name)[2] for name in known}
         elif point in lost:
             found.differences.append(_became_invalid(words, lost[point], len(rows)))
         elif broken_off:
@@ -112,7 +93,7 @@ def compare(
     found.notes += [
         f"only in B: {_words(point, keys)}" for point in points_b if point not in points_a
     ]
-    found.differences = _judged(found.differences, tolerance)
+    found.differences = judged(found.differences, tolerance)
     found.notes += [about for about in (WITHIN, NESTED) if about in abouts]
     found.differences += _accuracies(counted_a, counted_b)
     return found
@@ -173,74 +154,6 @@ def _comparable(
         told = " in A, ".join(text or "limits not told" for text in limits)
         found.notes.append(f"goodput of {words} is not compared: {told} in B")
     return [name for name in metrics if name not in GOODPUT]
-
-
-def _samples(a: pd.DataFrame, b: pd.DataFrame, name: str) -> tuple[list[float], list[float], str]:
-    """The independent values of both sides, and what to know of them.
-
-    Repeats within a run share its start, its nodes and its hour. Where both sides have two runs or
-    more, a run counts once, with the mean of its repeats.
-    """
-    told = [side[["run", name]].dropna() for side in (a, b)]
-    rows = [[float(value) for value in side[name]] for side in told]
-    runs = [[float(value) for value in side.groupby("run")[name].mean()] for side in told]
-    if [len(side) for side in rows] == [len(side) for side in runs]:
-        return rows[0], rows[1], ""
-    if min(len(side) for side in runs) >= 2:
-        return runs[0], runs[1], NESTED
-    return rows[0], rows[1], WITHIN
-
-
-def _differences(
-    words: str, a: pd.DataFrame, b: pd.DataFrame, metrics: Sequence[Metric]
-) -> Iterator[Difference]:
-    for metric in metrics:
-        left, right, _ = _samples(a, b, metric.name)
-        if not left or not right:
-            continue
-        mean_a, mean_b = statistics.fmean(left), statistics.fmean(right)
-        change = (mean_b - mean_a) / mean_a if mean_a else None
-        one = Difference(
-            point=words, metric=metric.name, unit=metric.unit, n_a=len(left), n_b=len(right),
-            a=mean_a, b=mean_b, change=change,
-        )  # fmt: skip
-        shown = welch(left, right)
-        if shown is not None:
-            one = replace(one, low=shown.low, high=shown.high, p=shown.p)
-        elif min(len(left), len(right)) < 2:
-            one = replace(one, why=f"no repeats ({len(left)} against {len(right)})")
-        else:
-            one = replace(one, why="repeats are all alike: there is no noise to compare with")
-        yield one
-
-
-def _judged(found: Sequence[Difference], tolerance: float | None) -> list[Difference]:
-    """Words for every difference; p corrected over all that have one."""
-    places = [place for place, each in enumerate(found) if each.p is not None]
-    corrected = dict(zip(places, holm([found[p].p or 0.0 for p in places]), strict=True))
-    return [_judge(each, corrected.get(place), tolerance) for place, each in enumerate(found)]
-
-
-def _judge(one: Difference, p: float | None, tolerance: float | None) -> Difference:
-    if one.verdict == REGRESSION or one.change is None:
-        return one
-    beyond = tolerance is None or abs(one.change) > tolerance
-    worse = (one.b < one.a) == (find(one.metric).better == "higher")
-    word = REGRESSION if worse else IMPROVEMENT
-    if p is not None:
-        if p >= SIGNIFICANT > (one.p or 0.0) and beyond:
-            why = f"p {one.p:.2g} alone, {p:.2g} among all (Holm): repeat it more often"
-            return replace(one, verdict=NOT_CLEAR, why=why)
-        if p >= SIGNIFICANT:
-            return replace(one, verdict=NO_CHANGE, why=f"p {p:.2g} (Holm)")
-        if not beyond:
-            return replace(one, verdict=NO_CHANGE, why=f"within the tolerance of {tolerance:.3g}")
-        return replace(one, verdict=word, why=f"p {p:.2g} (Holm)")
-    if tolerance is None:
-        return one
-    if not beyond:
-        return replace(one, verdict=NO_CHANGE, why=f"within the tolerance; {one.why}")
-    return replace(one, verdict=word, why=f"beyond the stated tolerance; {one.why}")
 
 
 def _became_invalid(words: str, rows: pd.DataFrame, n_a: int) -> Difference:

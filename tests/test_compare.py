@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from analysis.__main__ import main
+from analysis.compare_command import as_text
+from analysis.comparing import Comparison
+from analysis.difference import Difference, differences, judged
 from analysis.intervals import T_95
 from analysis.student import holm, incomplete_beta, quantile, two_sided, welch
+from analysis.tables import find
 from jobs.records import Latency
 from tests.analysis_runs import GSM8K, outcome, plan, point, repeat, run_json, write_run
 
@@ -55,10 +61,50 @@ def test_a_slowdown_beyond_noise_is_a_regression_and_fails_a_pipeline(
     one = found["differences"][0]
     assert (one["n_a"], one["n_b"]) == (4, 4)
     assert one["change"] == pytest.approx(1 / 1.12 - 1, abs=1e-3)
-    assert one["low"] < one["b"] - one["a"] < one["high"] < 0
+    assert one["low"] < one["change"] < one["high"] < 0
     assert told(capsys, str(a), str(b))[0] == 0
     status, back = told(capsys, str(b), str(a), "--fail-on", "regression")
     assert (status, verdicts(back, "e2el_median_ms")) == (0, ["improvement"] * 2)
+
+
+def test_speeds_are_compared_as_ratios_and_shares_as_differences() -> None:
+    """Figures of a real pair on a crowded machine, 4 streams, four repeats a side: decode with
+    max-num-seqs 16 and 1. As differences their spread hides a loss of two thirds among 28 looks."""
+    columns = {
+        "total_tps_per_gpu": ([24.78, 26.49, 14.67, 20.08], [7.99, 6.12, 8.74, 5.64]),
+        "goodput_share": ([0.5, 0.25, 0.25, 0.0], [0.0, 0.25, 0.0, 0.0]),
+    }
+    a, b = (
+        pd.DataFrame({name: sides[n] for name, sides in columns.items()} | {"run": "abcd"[n]})
+        for n in range(2)
+    )
+    speed, share = differences("c4", a, b, [find(name) for name in columns])
+    logs = [[math.log(value) for value in side] for side in columns["total_tps_per_gpu"]]
+    means = [math.exp(sum(side) / 4) for side in logs]
+    assert (speed.a, speed.b) == (pytest.approx(means[0]), pytest.approx(means[1]))
+    assert speed.change == pytest.approx(means[1] / means[0] - 1)
+    assert speed.ratio
+    assert speed.low == pytest.approx(-0.780, abs=1e-3)
+    assert speed.high == pytest.approx(-0.492, abs=1e-3)
+    assert speed.p == pytest.approx(0.0008, abs=1e-4)
+    plain = welch(*columns["total_tps_per_gpu"])
+    assert plain is not None
+    assert plain.p == pytest.approx(0.0094, abs=1e-4)
+    assert (share.ratio, share.a, share.b) == (False, 0.25, 0.0625)
+    first, second = judged([speed, share], None)
+    assert (first.verdict, second.verdict) == ("REGRESSION", "no change shown")
+
+
+def test_intervals_are_per_cent_of_speeds_and_plain_of_shares() -> None:
+    one = Difference(
+        point="c4", metric="ttft_p99_ms", unit="ms", n_a=2, n_b=2, a=10.0, b=50.0, change=4.0,
+        ratio=True, low=-0.5, high=1e30,
+    )  # fmt: skip
+    other = replace(one, metric="goodput_share", unit="0..1", ratio=False, low=-0.25, high=0.5)
+    shown = as_text(Comparison(differences=[one, other], pairs=1))
+    assert "+400.0%  -50.0% .. >+1000%" in shown
+    assert "-0.25 .. +0.5 (B - A)" in shown
+    assert "geometric means" in shown
 
 
 def test_noise_is_no_change(tmp_path: Path, capsys: Capture) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from analysis.__main__ import main
-from analysis.comparing import NESTED, WITHIN
+from analysis.difference import NESTED, WITHIN
 from analysis.facts import tidy
 from analysis.intervals import T_95
 from analysis.load import load
