@@ -81,7 +81,7 @@ def test_speeds_are_compared_as_ratios_and_shares_as_differences() -> None:
     speed, share = differences("c4", a, b, [find(name) for name in columns])
     logs = [[math.log(value) for value in side] for side in columns["total_tps_per_gpu"]]
     means = [math.exp(sum(side) / 4) for side in logs]
-    assert (speed.a, speed.b) == (pytest.approx(means[0]), pytest.approx(means[1]))
+    assert [speed.a, speed.b] == pytest.approx(means)
     assert speed.change == pytest.approx(means[1] / means[0] - 1)
     assert speed.ratio
     assert speed.low == pytest.approx(-0.780, abs=1e-3)
