@@ -1,19 +1,17 @@
-"""sbatch: a batch script handed over, a refusal explained, a lost answer looked into.
-
-submitit writes the script's text (launcher/batch.py) and sbatch is started here: submitit's own
-way renders the text three more times a job and keeps a second copy of it, which was most of what
-a sweep of a hundred jobs cost beside sbatch itself.
-"""
+"""The edge to submitit: a batch script handed over, a refusal explained, a lost answer looked
+into."""
 
 from __future__ import annotations
 
 import os
-import re
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+
+import submitit
 
 from launcher.errors import SubmissionError
 
@@ -24,8 +22,7 @@ DROPPED_PREFIXES = (
 )
 CLEANING = threading.Lock()
 """A sweep's jobs are handed over by several threads."""
-JOB_ID = re.compile(r"job (?P<id>[0-9]+)")
-"""`Submitted batch job 12`, with `on cluster x` behind it where there are several."""
+ELSEWHERE = "(cluster.executor=slurm). Run this where sbatch is, or use cluster=local"
 NO_ID = "sbatch ended well but named no job"
 """jobs/submission.py's words for a job to be looked for: a site's wrapper may swallow the id."""
 
@@ -52,34 +49,44 @@ def clean_slurm_environment(environ: dict[str, str]) -> list[str]:
     ]
 
 
+class Handover(submitit.SlurmExecutor):
+    """submitit's submission of a command that is a whole batch script.
+
+    Rendering it again (the same function, three times a job) would be most of what a sweep of a
+    hundred jobs costs beside sbatch.
+    """
+
+    def _make_submission_file_text(self, command: str, uid: str) -> str:  # noqa: ARG002
+        return command
+
+    def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+        """In a session of its own: a Ctrl-C must not end sbatch, or a site's wrapper around it,
+        between Slurm's yes and the id."""
+        return ["setsid", *super()._make_submission_command(submission_file_path)]
+
+
 def sbatch(script: Path, env: Mapping[str, str]) -> str:
     """The id of the script's job; SubmissionError when Slurm refused it, or is away.
 
-    `env` are variables that our own programs need, should sbatch's answer be lost. sbatch has a
-    process group of its own: a Ctrl-C must not end it between Slurm's yes and the id.
+    `script` lies in a run directory. `env` are variables that our own programs need, should
+    sbatch's answer be lost.
     """
+    if shutil.which("sbatch") is None:
+        raise SubmissionError(f"sbatch is not in PATH {ELSEWHERE}")
     with CLEANING:
         for variable in clean_slurm_environment(dict(os.environ)):
             del os.environ[variable]
+    folder = script.parent / "submitit"
+    folder.mkdir(mode=0o700, exist_ok=True)
     try:
-        done = subprocess.run(
-            ["sbatch", str(script)],
-            capture_output=True,
-            text=True,
-            check=False,
-            process_group=0,
-        )
-    except OSError as error:
-        raise SubmissionError(
-            f"sbatch cannot be started: {error.strerror} (cluster.executor=slurm). Run this where "
-            "sbatch is, or use cluster=local"
-        ) from error
-    if done.returncode:
-        sys.stderr.write(done.stderr)
-        return _in_doubt(script.parent, done.stderr, env)
-    if found := JOB_ID.search(done.stdout):
-        return found["id"]
-    return _in_doubt(script.parent, NO_ID, env)
+        executor = Handover(folder=folder)
+        return str(executor._submit_command(script.read_text(encoding="utf-8")).job_id)
+    except submitit.core.utils.FailedJobError as error:
+        return _in_doubt(script.parent, str(error), env)
+    except submitit.core.utils.FailedSubmissionError:
+        return _in_doubt(script.parent, NO_ID, env)
+    except RuntimeError as error:
+        raise SubmissionError(f"{error} {ELSEWHERE}") from error
 
 
 def _in_doubt(run_dir: Path, said: str, env: Mapping[str, str]) -> str:

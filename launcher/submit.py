@@ -1,4 +1,4 @@
-"""A run directory is made, then handed over: to Slurm by sbatch, to this machine by submitit."""
+"""A run directory is made, then handed over; nothing else crosses."""
 
 from __future__ import annotations
 
@@ -191,7 +191,6 @@ def _submit_slurm(
 ) -> Submitted:
     plan, placement, run_dir, around = order.plan, order.placement, order.run_dir, order.around
     script = run_dir / "batch.sh"
-    (run_dir / "submitit").mkdir(mode=0o700, exist_ok=True)
     text = sbatch_text(
         plan, placement, name, str(run_dir), around, smaller, order.options, _seal_of(document)
     )
