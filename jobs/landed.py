@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from jobs.record_checks import check_point, check_repeat
 from jobs.record_files import read_record
@@ -15,7 +16,9 @@ from jobs.run_spec import Point, RunSpec
 from jobs.store import RunDir
 
 REJECTED = ".rejected"
-RECORD = re.compile(r".*\.json")
+P = TypeVar("P")
+
+RECORD = re.compile(r"(?!\.).*\.json")
 
 
 @dataclass(slots=True)
@@ -38,39 +41,58 @@ class Landed:
 def look_at_records(run: RunSpec, run_dir: RunDir) -> Landed:
     """Every record in its place, read with suspicion; touches nothing."""
     landed = Landed()
-    places: dict[Path, Callable[[], None]] = {}
+    points = {run_dir.point_name(p.index, p.concurrency): p for p in run.plan.points}
+    asked = run.plan.accuracy.repeats if run.plan.accuracy else 0
+    repeats = {run_dir.repeat_name(number): number for number in range(asked)}
 
-    def add_point(point: Point, path: Path) -> None:
-        record = read_record(BenchPoint, path)
-        check_point(record, str(path))
-        _same(path, "run_id", record.run_id, run.run_id)
-        for name in ("index", "name", "concurrency", "num_prompts", "isl", "osl", "seed"):
-            _same(path, name, getattr(record, name), getattr(point, name))
-        landed.points[point.index] = record
+    def add_point(path: str, point: Point) -> None:
+        _add_point(landed, point, path, run.run_id)
 
-    def add_repeat(number: int, path: Path) -> None:
-        record = read_record(AccuracyRepeat, path)
-        check_repeat(record, str(path))
-        _same(path, "run_id", record.run_id, run.run_id)
-        _same(path, "repeat", record.repeat, number)
-        _all_answered(path, record)
-        landed.repeats[number] = record
+    def add_repeat(path: str, number: int) -> None:
+        _add_repeat(landed, number, path, run.run_id)
 
-    for point in run.plan.points:
-        path = run_dir.point(point.index, point.concurrency)
-        places[path] = lambda point=point, path=path: add_point(point, path)  # type: ignore[misc]
-    for number in range(run.plan.accuracy.repeats if run.plan.accuracy else 0):
-        path = run_dir.repeat(number)
-        places[path] = lambda number=number, path=path: add_repeat(number, path)  # type: ignore[misc]
-    for path, add in places.items():
-        if os.path.lexists(path):
-            try:
-                add()
-            except RecordError as error:
-                landed.problems[path] = str(error)
-    for path in _strangers(run_dir, set(places)):
-        landed.problems[path] = f"{path}: not a record of this run's plan, left alone"
+    strangers = _take(run_dir.points, points, add_point, landed.problems)
+    strangers += _take(run_dir.accuracy, repeats, add_repeat, landed.problems)
+    for path in strangers:
+        landed.problems[Path(path)] = f"{path}: not a record of this run's plan, left alone"
     return landed
+
+
+def _take(
+    folder: Path, planned: Mapping[str, P], add: Callable[[str, P], None], problems: dict[Path, str]
+) -> list[str]:
+    """Adds the folder's planned records; JSON files that no plan asked for come back."""
+    try:
+        there = {entry.name for entry in os.scandir(folder)}
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    for name, one in planned.items():
+        if name in there:
+            path = f"{folder}/{name}"
+            try:
+                add(path, one)
+            except RecordError as error:
+                problems[Path(path)] = str(error)
+    others = sorted(there - set(planned))
+    return [f"{folder}/{name}" for name in others if RECORD.fullmatch(name)]
+
+
+def _add_point(landed: Landed, point: Point, path: str, run_id: str) -> None:
+    record = read_record(BenchPoint, path)
+    check_point(record, path)
+    _same(path, "run_id", record.run_id, run_id)
+    for name in ("index", "name", "concurrency", "num_prompts", "isl", "osl", "seed"):
+        _same(path, name, getattr(record, name), getattr(point, name))
+    landed.points[point.index] = record
+
+
+def _add_repeat(landed: Landed, number: int, path: str, run_id: str) -> None:
+    record = read_record(AccuracyRepeat, path)
+    check_repeat(record, path)
+    _same(path, "run_id", record.run_id, run_id)
+    _same(path, "repeat", record.repeat, number)
+    _all_answered(path, record)
+    landed.repeats[number] = record
 
 
 def set_aside(run: RunSpec, run_dir: RunDir, landed: Landed) -> None:
@@ -86,23 +108,14 @@ def set_aside(run: RunSpec, run_dir: RunDir, landed: Landed) -> None:
         path.replace(aside)
 
 
-def _same(path: Path, name: str, found: object, wanted: object) -> None:
+def _same(path: str, name: str, found: object, wanted: object) -> None:
     if found != wanted:
         raise RecordError(f"{path}: {name} is {found!r:.80}, this run's is {wanted!r:.80}")
 
 
-def _all_answered(path: Path, record: AccuracyRepeat) -> None:
+def _all_answered(path: str, record: AccuracyRepeat) -> None:
     if record.transport_failures:
         raise RecordError(
             f"{path}: {record.transport_failures} of {record.questions} questions never got an "
             "answer: this repeat is asked again"
         )
-
-
-def _strangers(run_dir: RunDir, known: set[Path]) -> list[Path]:
-    """JSON files in the records' folders that no plan asked for."""
-    found: list[Path] = []
-    for folder in (run_dir.points, run_dir.accuracy):
-        if folder.is_dir():
-            found += sorted(path for path in folder.iterdir() if RECORD.fullmatch(path.name))
-    return [path for path in found if path not in known and not path.name.startswith(".")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import os
 import stat
 import types
 import typing
@@ -57,7 +58,14 @@ def read_object(path: Path, only: Any = dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def read_record(kind: type[R], path: Path) -> R:
+def read_typed(kind: type[R], path: Path) -> R | None:
+    """A whole `kind` from `path`, whose other members are passed over, or None: then what is
+    wrong with it is to be looked at by read_object and typed."""
+    whole: R | None = _decoded(kind, _content(path))
+    return whole if whole is not None and _known(whole) else None
+
+
+def read_record(kind: type[R], path: Path | str) -> R:
     """A `kind` from `path` whose numbers are finite and, but for seeds, not negative."""
     content = _content(path)
     whole: R | None = _decoded(kind, content)
@@ -78,7 +86,7 @@ def typed(kind: type[R], data: dict[str, Any], where: str) -> R:
         return records.from_json(kind, data, where)
 
 
-def check_schema(data: dict[str, Any], path: Path) -> None:
+def check_schema(data: dict[str, Any], path: Path | str) -> None:
     """RecordError unless the record is of the schema this program knows."""
     version = data.get("schema", records.SCHEMA_VERSION)
     if version != records.SCHEMA_VERSION or isinstance(version, bool):
@@ -98,21 +106,21 @@ def check_numbers(record: Any, where: str) -> None:
             check_numbers(getattr(record, name), f"{where}: {name}")
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path | str) -> bytes:
     try:
-        status = path.lstat()
+        status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):
             what = "a symbolic link, " if stat.S_ISLNK(status.st_mode) else ""
             raise RecordError(f"{path}: {what}not a regular file")
         if status.st_size > MAX_BYTES:
             raise RecordError(f"{path}: {status.st_size} bytes, records are under {MAX_BYTES}")
-        with path.open("rb", buffering=0) as stream:
+        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - a text stays a text
             return stream.read()
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _object(content: bytes, path: Path) -> dict[str, Any]:
+def _object(content: bytes, path: Path | str) -> dict[str, Any]:
     """The object, read by the parser that says best what is wrong with it."""
     try:
         data = DECODER.decode(content.decode("utf-8"))

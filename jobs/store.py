@@ -150,11 +150,21 @@ class RunDir:
 
     def point(self, index: int, concurrency: int) -> Path:
         """The record of one point."""
-        return self.points / f"{index}-c{concurrency}.json"
+        return self.points / self.point_name(index, concurrency)
+
+    @staticmethod
+    def point_name(index: int, concurrency: int) -> str:
+        """The name of one point's record in its folder."""
+        return f"{index}-c{concurrency}.json"
 
     def repeat(self, repeat: int) -> Path:
         """The record of one accuracy repeat."""
-        return self.accuracy / f"{repeat}.json"
+        return self.accuracy / self.repeat_name(repeat)
+
+    @staticmethod
+    def repeat_name(repeat: int) -> str:
+        """The name of one accuracy repeat's record in its folder."""
+        return f"{repeat}.json"
 
     def make_folders(self) -> None:
         """The folders a job writes into, private to the user."""

@@ -17,6 +17,7 @@ import pytest
 from jobs.process_tree import boot_id, start_ticks
 from jobs.runs.cancelling import Cancelling
 from jobs.runs.driver import Driver, read_driver
+from jobs.runs.facts import read_facts
 from jobs.runs.finding import NoSuchRunError, find, find_one
 from jobs.slurm_ask import Answer
 from jobs.store import RunDir
@@ -388,3 +389,34 @@ def test_all_mine_lists_first_and_does_nothing_without_yes(results: Path) -> Non
     assert "these 1 runs would be cancelled" in done.stderr
     assert here("cancel", "--all-mine", "aaaaaa", "--results", results).returncode == 2
     assert here("cancel", "--results", results).returncode == 2
+
+
+def test_list_reads_nothing_of_what_runs_a_run(results: Path) -> None:
+    """It is asked often, and its start is half of what it costs for hundreds of runs."""
+    make_dir(results, "aaa111")
+    heavy = ("asyncio", "rich", "jobs.engines", "jobs.commands", "aiohttp", "numpy")
+    code = (
+        "import sys\nfrom jobs.__main__ import main\n"
+        f"main(['list', '--results', {str(results)!r}])\n"
+        f"sys.exit(', '.join(set(sys.modules) & set({heavy})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "aaa111" in done.stdout
+    assert done.stderr.strip() == ""
+
+
+def test_a_brief_look_tells_of_a_run_what_a_whole_one_does(results: Path) -> None:
+    first = make_dir(results, "aaa111")
+    for run in (first, make_dir(results, "bbb222", created="2026-01-01T00:00:00Z")):
+        submitted(run)
+        land(run, 0, 4)
+        (run.points / "9-c9.json").write_text("{}")
+    torn = make_dir(results, "ccc333")
+    torn.run_json.write_text(torn.run_json.read_text()[:-20])
+    strange = make_dir(results, "ddd444", created=5)
+    for run in find([], results).runs:
+        brief, whole = read_facts(run, brief=True), read_facts(run)
+        for name in ("label", "created", "points", "repeats", "planned", "submission", "warnings"):
+            assert getattr(brief, name) == getattr(whole, name), (run.path, name)
+        assert brief.spec is None or whole.spec is not None
+    assert read_facts(strange, brief=True).planned == 2

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from jobs import cache_folder
-from jobs.__main__ import PlainFormatter
 from jobs.cache_folder import CacheFolderError, claim, remove, remove_stale
+from jobs.commands import PlainFormatter
 from jobs.plain_text import printable
 from jobs.redaction import Redactor, secret_values
 from jobs.waiting import LogTail

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from jobs.runs.arguments import warn
 from jobs.runs.cancelling import Cancelling
 from jobs.runs.facts import read_facts
 from jobs.runs.finding import (
@@ -22,7 +23,7 @@ from jobs.runs.finding import (
     has_runs_to_come,
     sweep_of,
 )
-from jobs.runs.listing import list_json, list_text, sort_runs
+from jobs.runs.listing import list_text, sort_runs
 from jobs.runs.log_view import (
     LAST_LINES,
     Printer,
@@ -31,26 +32,14 @@ from jobs.runs.log_view import (
     follow_lines,
     pattern_of,
     printer_for,
-    say,
     since_of,
 )
 from jobs.runs.looking import Watcher, look_once
 from jobs.runs.showing import show_text
-from jobs.runs.sweeps import read_sweep, sweep_text, sweeps_among, sweeps_text
-from jobs.runs.watching import INTERRUPTED, Watch
+from jobs.runs.sweeps import read_sweep, sweep_text
+from jobs.runs.watching import Watch
+from jobs.runs.words import INTERRUPTED, say
 from jobs.store import RunDir
-
-
-def list_runs(given: argparse.Namespace) -> int:
-    """`list`."""
-    found = find(given.runs, given.results)
-    seen, warnings = look_once(found.runs, brief=True)
-    seen = sort_runs(seen, given.sort, given.reverse)
-    told = list_json(seen) if given.json else list_text(seen) + sweeps_text(sweeps_among(seen))
-    sys.stdout.write(told)
-    sys.stdout.flush()
-    _warn([*found.warnings, *warnings])
-    return 0
 
 
 def _show_sweep(home: Path) -> int:
@@ -60,7 +49,7 @@ def _show_sweep(home: Path) -> int:
         raise NoSuchRunError(f"{home}: its sweep.json cannot be read")
     sys.stdout.write(sweep_text(sweep) + list_text(sort_runs(seen, "when", False)))
     sys.stdout.flush()
-    _warn(warnings)
+    warn(warnings)
     return int(any(one.standing.over and not one.standing.good for one in seen))
 
 
@@ -73,7 +62,7 @@ def show_run(given: argparse.Namespace) -> int:
     (one,), warnings = look_once([run])
     sys.stdout.write(show_text(one))
     sys.stdout.flush()
-    _warn([warning for warning in warnings if warning not in one.facts.warnings])
+    warn([warning for warning in warnings if warning not in one.facts.warnings])
     return 1 if one.standing.over and not one.standing.good else 0
 
 
@@ -128,7 +117,7 @@ def _follow(run: RunDir, logs: RunLogs, printer: Printer) -> int:
 def watch_runs(given: argparse.Namespace) -> int:
     """`watch`; without names those of mine that have not ended."""
     found = find(given.runs, given.results)
-    _warn(found.warnings)
+    warn(found.warnings)
     living: list[RunDir] = found.runs
     if not given.runs:
         seen, _ = look_once(found.runs, brief=True)
@@ -189,7 +178,7 @@ def _one_to_cancel(word: str, results: Path) -> RunDir:
 
 def _cancel_all(given: argparse.Namespace) -> int:
     found = all_mine(given.results)
-    _warn(found.warnings)
+    warn(found.warnings)
     seen, _ = look_once(found.runs, brief=True)
     living = [one for one in seen if not one.standing.over]
     sys.stdout.write(list_text(living))
@@ -210,8 +199,3 @@ def _cancel(runs: Sequence[RunDir]) -> int:
         sys.stdout.flush()
 
     return Cancelling(unique, tell).until_ended()
-
-
-def _warn(warnings: Sequence[str]) -> None:
-    for warning in warnings:
-        say(f"warning: {warning}")

@@ -9,13 +9,20 @@ from typing import Any
 
 from jobs.landed import look_at_records
 from jobs.plain_text import printable
-from jobs.record_files import read_object, typed
+from jobs.record_files import read_object, read_typed, typed
 from jobs.records import AccuracyRepeat, BenchPoint, RecordError
 from jobs.run_spec import RunSpec
 from jobs.runs.timeline import Timeline, seconds
 from jobs.store import RunDir
 
 JOB_ID = re.compile(r"\d{1,12}(?:_\d{1,9})?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Described(RunSpec):
+    """run.json as a row of `list` needs it: a plan's commands and configuration are large."""
+
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,8 @@ class RunFacts:
     canary: str = ""
     warnings: list[str] = field(default_factory=list)
     brief: bool = False
-    """Whether the events of a run that has left its last word are left unread."""
+    """A row of many: the events of a run that has left its last word are left unread, and labels,
+    configuration, plan and provenance are left out."""
     _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -134,6 +142,11 @@ class RunFacts:
 def read_facts(run_dir: RunDir, brief: bool = False) -> RunFacts:
     """The run now; whatever is wrong with its files is in `warnings`, never an exception."""
     facts = RunFacts(run_dir, timeline=Timeline(run_dir.events), brief=brief)
+    if brief and (told := _told(run_dir)):
+        facts.spec, facts.label = told, printable(told.name)[:60]
+        facts.created = _created({"created": told.created}, run_dir)
+        facts.refresh()
+        return facts
     data = facts._object(run_dir.run_json)
     try:
         facts.spec = typed(RunSpec, data, str(run_dir.run_json)) if data else None
@@ -145,12 +158,24 @@ def read_facts(run_dir: RunDir, brief: bool = False) -> RunFacts:
     facts.labels = {
         printable(str(k)): printable(str(v)) for k, v in _dict(data.get("labels")).items()
     }
-    try:
-        facts.created = seconds(data["created"])
-    except (KeyError, ValueError, OverflowError):
-        facts.created = _last_change(run_dir.path)
+    facts.created = _created(data, run_dir)
     facts.refresh()
     return facts
+
+
+def _told(run_dir: RunDir) -> Described | None:
+    """run.json without what a brief look leaves out; None where it is to be looked at closely."""
+    try:
+        return read_typed(Described, run_dir.run_json)
+    except RecordError:
+        return None
+
+
+def _created(data: dict[str, Any], run_dir: RunDir) -> float | None:
+    try:
+        return seconds(data["created"])
+    except (KeyError, ValueError, OverflowError):
+        return _last_change(run_dir.path)
 
 
 def _last_change(path: Path) -> float | None:

@@ -6,7 +6,6 @@ import datetime
 import fnmatch
 import heapq
 import re
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -184,8 +183,3 @@ def pattern_of(text: str, ignore_case: bool) -> re.Pattern[str]:
         return re.compile(text, re.IGNORECASE if ignore_case else 0)
     except re.error as error:
         raise LogRequestError(f"--grep {text}: no regular expression: {error}") from None
-
-
-def say(text: str) -> None:
-    """A remark beside the lines, on standard error."""
-    sys.stderr.write(f"{printable(text)}\n")

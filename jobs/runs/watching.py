@@ -14,7 +14,7 @@ from jobs.runs.finding import short_name
 from jobs.runs.looking import Seen, Watcher
 from jobs.runs.measuring import measuring, measuring_text
 from jobs.runs.watch_view import watch_view
-from jobs.runs.words import clock
+from jobs.runs.words import INTERRUPTED, clock
 from jobs.store import RunDir
 
 POLL_S = 1.0
@@ -29,7 +29,6 @@ PAST_LINES = 20
 """In the line log, how many events from before the watching are told."""
 
 LEFT_ALONE = "watching ended; the runs go on. To end them: python -m jobs cancel"
-INTERRUPTED = 130
 
 
 @dataclass(slots=True)

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import sys
 from collections.abc import Sequence
+
+from jobs.plain_text import printable
+
+INTERRUPTED = 130
+"""Exit status after a Ctrl-C, the shell's word for it."""
+
+
+def say(text: str) -> None:
+    """A remark beside the answer, on standard error."""
+    sys.stderr.write(f"{printable(text)}\n")
 
 
 def clock(at: float | None) -> str:
