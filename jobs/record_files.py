@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jobs import records
+from jobs.plain_files import open_plain
 from jobs.records import RecordError
 
 R = TypeVar("R")
@@ -114,7 +115,7 @@ def _content(path: Path | str) -> bytes:
             raise RecordError(f"{path}: {what}not a regular file")
         if status.st_size > MAX_BYTES:
             raise RecordError(f"{path}: {status.st_size} bytes, records are under {MAX_BYTES}")
-        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - a text stays a text
+        with open_plain(path) as stream:
             return stream.read()
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from jobs.errors import RunRefusedError
+from jobs.plain_files import open_plain
 from jobs.process_tree import boot_id, start_ticks
 from jobs.store import RunDir
 
@@ -44,12 +45,21 @@ def _this_process() -> str:
 def holder(run_dir: RunDir) -> str | None:
     """Who works on the run now, in words; None when nobody does."""
     try:
-        with run_dir.lock.open(encoding="utf-8", errors="replace") as stream:
+        with open_plain(run_dir.lock) as stream:
             if _locked(stream.fileno(), fcntl.LOCK_SH):
                 return None
-            return stream.read(200).strip() or "another driver"
+            return stream.read(200).decode(errors="replace").strip() or "another driver"
     except OSError:
         return None
+
+
+def is_being_submitted(run_dir: RunDir) -> bool:
+    """Whether a launcher is about to hand the run over: sbatch may take minutes to answer."""
+    try:
+        with open_plain(run_dir.submitting) as stream:
+            return not _locked(stream.fileno(), fcntl.LOCK_SH)
+    except OSError:
+        return False
 
 
 def _locked(descriptor: int, kind: int) -> bool:

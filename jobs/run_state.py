@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jobs.record_files import read_object, read_record
 from jobs.records import Outcome, RecordError
-from jobs.run_lock import holder
+from jobs.run_lock import holder, is_being_submitted
 from jobs.slurm_status import JobStatus, SlurmStatus
 from jobs.store import RunDir
 from jobs.submission import grace_s
@@ -45,7 +45,10 @@ class RunWatch:
         outcome, torn = read_outcome(self.run_dir, self.owner)
         if outcome is not None and outcome.status == "completed":
             return RunState("completed", True, "completed", outcome)
+        submitting = is_being_submitted(self.run_dir)  # looked at before what it ends with
         record = submission(self.run_dir)
+        if not record and outcome is None and submitting:
+            return RunState("waiting", False, "its launcher is submitting it")
         if record.get("executor") == "slurm":
             return self._on_slurm(str(record.get("job_id")), outcome, torn)
         return self._here(record, outcome, torn)
@@ -85,6 +88,8 @@ class RunWatch:
         """What is missing of a run that is over without an outcome."""
         files = (self.run_dir.events, self.run_dir.allocation, self.run_dir.outcome)
         if not any(os.path.lexists(file) for file in files):
+            if not os.path.lexists(self.run_dir.submission):
+                return "before it was submitted: its launcher was ended, or this is no run of ours"
             log = self.run_dir.path / "submitit"
             return f"before its driver began: nothing was started; {log} may say why"
         return f"without a last word of its driver{torn}"

@@ -42,6 +42,11 @@ class RunDir:
         return self.path / "submission.json"
 
     @property
+    def submitting(self) -> Path:
+        """Locked by the launcher while it hands the run over; submission.json comes after."""
+        return self.path / "submitting.lock"
+
+    @property
     def allocation(self) -> Path:
         """Nodes, addresses and job id, written by the job once it runs."""
         return self.path / "allocation.json"

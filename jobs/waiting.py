@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from jobs.plain_files import open_plain
 from jobs.plain_text import printable
 from jobs.run_state import RunState, RunWatch
 
@@ -96,7 +97,7 @@ class LogTail:
     def copy(self, out: TextIO) -> None:
         """Write what is new to `out`; a file that is not there yet has nothing."""
         try:
-            with self._path.open("rb") as stream:
+            with open_plain(self._path) as stream:
                 stream.seek(self._position)
                 while data := stream.read(1 << 20):
                     self._position += len(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import secrets
 import shutil
 import signal
@@ -123,21 +124,36 @@ def undo(run_dir: Path) -> Iterator[None]:
 def submit(order: Order, document: dict[str, Any]) -> Submitted:
     """Write run.json and hand the run directory over; a refusal undoes it all."""
     run_dir, plan = order.run_dir, order.plan
-    with undo(run_dir):
-        document = sealed(document, order.snapshot)
-        _write(run_dir / "run.json", document)
-        if order.diff:
-            (run_dir / "uncommitted.diff").write_text(order.diff, encoding="utf-8")
-        if plan.config.cluster.executor == "local":
-            submitted = _submit_local(order, document)
-        else:
-            submitted = _submit_in_segments(order, document)
-    record: dict[str, Any] = {"executor": plan.config.cluster.executor, "job_id": submitted.job_id}
-    record |= {"log": str(submitted.log)}
-    if submitted.segment:
-        record |= {"segment": submitted.segment}
-    _write(run_dir / "submission.json", record)
+    with _submitting(run_dir):
+        with undo(run_dir):
+            document = sealed(document, order.snapshot)
+            _write(run_dir / "run.json", document)
+            if order.diff:
+                (run_dir / "uncommitted.diff").write_text(order.diff, encoding="utf-8")
+            if plan.config.cluster.executor == "local":
+                submitted = _submit_local(order, document)
+            else:
+                submitted = _submit_in_segments(order, document)
+        record: dict[str, Any] = {"executor": plan.config.cluster.executor}
+        record |= {"job_id": submitted.job_id, "log": str(submitted.log)}
+        if submitted.segment:
+            record |= {"segment": submitted.segment}
+        _write(run_dir / "submission.json", record)
     return submitted
+
+
+@contextmanager
+def _submitting(run_dir: Path) -> Iterator[None]:
+    """A locked file in the run directory until its job is known, or the run is undone.
+
+    `python -m jobs list | cancel` know by it that a job may still come: sbatch waits for its
+    controller as long as cluster.controller_s.
+    """
+    path = run_dir / "submitting.lock"
+    with path.open("w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+        path.unlink(missing_ok=True)
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:

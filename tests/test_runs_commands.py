@@ -96,6 +96,23 @@ def test_a_word_that_names_no_run_or_several_is_an_error_that_says_so(
         find_one(word.format(results=results), results)
 
 
+def test_an_empty_name_is_not_this_folder(results: Path) -> None:
+    commands = (["show"], ["list"], ["logs"], ["cancel"], ["cancel", "--sweep"])
+    for words in ([*command, word] for command in commands for word in ("", " ")):
+        done = here(*words, "--results", results)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "an empty name names no run" in done.stderr
+
+
+def test_several_runs_are_listed_on_lines_that_no_name_can_forge(results: Path) -> None:
+    make_dir(results / "sweep", "x\nerror: forged\x1b[31m")
+    done = here("show", str(results / "sweep"), "--results", results)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert [line[:2] for line in lines] == ["er", "  ", "  ", "  "]
+    assert r"x\nerror: forged\x1b[31m" in done.stderr
+
+
 def test_list_has_a_row_for_every_run_and_machines_get_the_same(results: Path) -> None:
     run = RunDir(results / name_of("aaaaaa"))
     event(run, "start")
@@ -194,9 +211,28 @@ def _no_folders(run: RunDir) -> None:
     run.points.write_text("a file")
 
 
+def _pipes(run: RunDir) -> None:
+    """Pipes to which nobody writes, in place of all files: reading one would never end."""
+    records = (run.submission, run.allocation, run.outcome, run.canary, run.point(0, 4))
+    for path in (*records, run.lock, run.submitting, run.events, run.api_key, run.log("prefill0")):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+
+
+def _pipe_for_a_plan(run: RunDir) -> None:
+    run.run_json.unlink()
+    os.mkfifo(run.run_json)
+
+
+def _leads_nowhere(run: RunDir) -> None:
+    run.run_json.unlink()
+    run.run_json.symlink_to(run.run_json)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
+        *(_pipes, _pipe_for_a_plan, _leads_nowhere),
         *(_no_plan, _binary, _deep, _other_schema, _hostile),
         *(_link, _folder, _lists, _nulls, _no_folders),
     ],

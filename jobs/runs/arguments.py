@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jobs.runs.finding import NoSuchRunError
 from jobs.runs.words import INTERRUPTED, say
 
 ONE = "a run directory, its name or the beginning of it, its random end, its job id"
@@ -54,7 +55,8 @@ def answered(given: argparse.Namespace, wrong: tuple[type[Exception], ...]) -> i
     try:
         return ask(given)
     except wrong as error:
-        say(f"error: {error}")
+        # Its several lines are its own: what was typed and names of files are plain in it.
+        say(f"error: {error}", keep="\n" if isinstance(error, NoSuchRunError) else "")
         return 2
     except KeyboardInterrupt:
         say("\ninterrupted; runs are as they were, or on the way that was asked for before")

@@ -72,6 +72,9 @@ class Cancelling:
             self._slurm(one, after_s)
         elif one.facts.submission.executor == "local" or read_driver(run):
             self._local(one, after_s)
+        elif one.standing.state.word == "waiting":
+            if after_s > GIVE_UP_S:
+                self._failed[run] = "its launcher is still submitting it: end that, or ask again"
         else:
             self._failed[run] = "no submission.json of ours: nothing is known that could be ended"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from jobs.plain_text import printable
 from jobs.runs.arguments import warn
 from jobs.runs.cancelling import Cancelling
 from jobs.runs.facts import read_facts
 from jobs.runs.finding import (
-    Found,
     NoSuchRunError,
     all_mine,
     find,
@@ -36,6 +36,7 @@ from jobs.runs.log_view import (
 )
 from jobs.runs.looking import Watcher, look_once
 from jobs.runs.showing import show_text
+from jobs.runs.sweep_cancelling import cancel_sweeps
 from jobs.runs.sweeps import read_sweep, sweep_text
 from jobs.runs.watching import Watch
 from jobs.runs.words import INTERRUPTED, say
@@ -157,23 +158,23 @@ def cancel_runs(given: argparse.Namespace) -> int:
         return _cancel_all(given)
     if not given.runs and not given.sweep:
         raise NoSuchRunError("name runs, or say --sweep DIR, or --all-mine")
-    found = Found()
-    for word in given.runs:
-        found.runs.append(_one_to_cancel(word, given.results))
+    single = [_one_to_cancel(word, given.results) for word in given.runs]
+    homes = []
     for folder in given.sweep:
         home = find_sweep(folder, given.results) or Path(folder)
         if not home.is_dir():
             raise NoSuchRunError(f"--sweep {folder}: no such directory, and no sweep of this name")
-        found.runs += find([str(home)], given.results).runs
-    return _cancel(found.runs)
+        homes.append(home.resolve())
+    code = _cancel(single) if single else 0
+    return max(code, cancel_sweeps(homes, _cancel, _tell)) if homes else code
 
 
 def _one_to_cancel(word: str, results: Path) -> RunDir:
     try:
         return find_one(word, results)
     except NoSuchRunError as error:
-        hint = f"\n  to end all of them: cancel --sweep {word}" if Path(word).is_dir() else ""
-        raise NoSuchRunError(f"{error}{hint}") from None
+        hint = [f"to end all of them: cancel --sweep {word}"] if Path(word).is_dir() else []
+        raise NoSuchRunError(error.text, (*error.rows, *hint)) from None
 
 
 def _cancel_all(given: argparse.Namespace) -> int:
@@ -193,9 +194,9 @@ def _cancel_all(given: argparse.Namespace) -> int:
 
 def _cancel(runs: Sequence[RunDir]) -> int:
     unique = list({run.path.resolve(): run for run in runs}.values())
+    return Cancelling(unique, _tell).until_ended()
 
-    def tell(text: str) -> None:
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
 
-    return Cancelling(unique, tell).until_ended()
+def _tell(text: str) -> None:
+    sys.stdout.write(f"{printable(text)}\n")
+    sys.stdout.flush()

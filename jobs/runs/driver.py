@@ -8,6 +8,7 @@ import signal
 import socket
 from dataclasses import dataclass
 
+from jobs.plain_files import open_plain
 from jobs.process_tree import boot_id, start_ticks
 from jobs.store import RunDir
 
@@ -62,10 +63,8 @@ class Driver:
 def read_driver(run_dir: RunDir) -> Driver | None:
     """The driver that driver.lock names; None when none began or the file is none of ours."""
     try:
-        if run_dir.lock.is_symlink():
-            return None
-        with run_dir.lock.open(encoding="utf-8", errors="replace") as stream:
-            match = LOCK_TEXT.fullmatch(stream.read(400).strip())
+        with open_plain(run_dir.lock) as stream:
+            match = LOCK_TEXT.fullmatch(stream.read(400).decode(errors="replace").strip())
     except OSError:
         return None
     if not match:

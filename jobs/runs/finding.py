@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jobs.plain_files import open_plain
 from jobs.plain_text import printable
 from jobs.record_files import read_object
 from jobs.records import RecordError
@@ -22,12 +23,21 @@ NAME = re.compile(r"\d{8}-\d{6}-(?P<label>.+)-(?P<end>[0-9a-f]{6,})")
 
 
 class NoSuchRunError(ValueError):
-    """What was typed names no run, or more than one; the text says what would."""
+    """What was typed names no run, or more than one; the text says what would.
+
+    Names of files and what was typed are made harmless; `rows` stand below the text.
+    """
+
+    def __init__(self, text: str, rows: Sequence[str] = ()) -> None:
+        self.text, self.rows = text, tuple(rows)
+        super().__init__("\n  ".join(printable(line) for line in (text, *rows)))
 
 
 SWEEP_FILE = "sweep.json"
 SWEEP_LOCK = "sweep.lock"
-"""Held by the launcher that starts the runs of a sweep on this machine one after another."""
+"""Held by the launcher that still has runs of the sweep to start."""
+SWEEP_CANCELLED = "cancelled.json"
+"""Written by `cancel --sweep` while a launcher holds that lock: it starts no further runs."""
 NOT_RUNS = ("code", "reused")
 """Folders of a sweep that hold no runs of its own: its code, copies of earlier runs' records."""
 
@@ -55,7 +65,7 @@ def sweep_of(run_dir: RunDir) -> Path | None:
 def has_runs_to_come(home: Path) -> bool:
     """Whether a launcher still starts runs of the sweep in `home`."""
     try:
-        with (home / SWEEP_LOCK).open(encoding="utf-8") as lock:
+        with open_plain(home / SWEEP_LOCK) as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -66,7 +76,7 @@ def has_runs_to_come(home: Path) -> bool:
 
 def find_sweep(word: str, results: Path) -> Path | None:
     """The sweep's directory that a word names: a path, a name or its beginning, its random end."""
-    path = Path(word).expanduser()
+    path = _path(word)
     if os.sep in word or path.is_dir():
         return path if (path / SWEEP_FILE).is_file() else None
     homes = sorted(file.parent for file in results.glob(f"*/{SWEEP_FILE}"))
@@ -75,6 +85,13 @@ def find_sweep(word: str, results: Path) -> Path | None:
     begins = [home for home, end in ends if home.name.startswith(word) or end.startswith(word)]
     found = exact or begins
     return found[0] if len(found) == 1 else None
+
+
+def _path(word: str) -> Path:
+    """What was typed as a path; an empty word (of an unset variable) is not this folder."""
+    if not word.strip():
+        raise NoSuchRunError("an empty name names no run; for all runs of this folder say .")
+    return Path(word).expanduser()
 
 
 def find(words: Sequence[str], results: Path) -> Found:
@@ -92,7 +109,7 @@ def find_one(word: str, results: Path) -> RunDir:
     """The one run that `word` names; NoSuchRunError for a directory of several."""
     runs = _named(word, results, [])
     if len(runs) > 1:
-        raise NoSuchRunError(f"{word} holds {len(runs)} runs: name one of them{_some(runs)}")
+        raise NoSuchRunError(f"{word} holds {len(runs)} runs: name one of them:", _some(runs))
     return runs[0]
 
 
@@ -121,7 +138,7 @@ def all_mine(results: Path) -> Found:
 
 def _named(word: str, results: Path, warnings: list[str]) -> list[RunDir]:
     """The run, or the runs of a directory, that one word names."""
-    path = Path(word).expanduser()
+    path = _path(word)
     if os.sep in word or path.is_dir():
         if not path.exists():
             raise NoSuchRunError(f"{word}: no such directory")
@@ -148,7 +165,7 @@ def _named(word: str, results: Path, warnings: list[str]) -> list[RunDir]:
             "give a path, or --results DIR"
         )
     if len(runs) > 1:
-        raise NoSuchRunError(f"{word}: {len(runs)} runs are called so{_some(runs)}")
+        raise NoSuchRunError(f"{word}: {len(runs)} runs are called so:", _some(runs))
     return runs
 
 
@@ -156,9 +173,9 @@ def _inside(home: Path, runs: Sequence[RunDir]) -> list[RunDir]:
     return [run for run in runs if run.path.parent == home]
 
 
-def _some(runs: Sequence[RunDir]) -> str:
-    lines = [f"\n  {run.path.name}" for run in runs[:8]]
-    return ":" + "".join(lines) + ("\n  ..." if len(runs) > len(lines) else "")
+def _some(runs: Sequence[RunDir]) -> list[str]:
+    names = [run.path.name for run in runs[:8]]
+    return names + ["..."] * (len(runs) > len(names))
 
 
 def _job_id(run: RunDir) -> str | None:
@@ -168,11 +185,20 @@ def _job_id(run: RunDir) -> str | None:
         return None
 
 
+def _is_there(path: Path) -> bool:
+    """Also a link that leads nowhere: a run whose run.json is broken is told, not left out."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def _runs_in(folder: Path, warnings: list[str], depth: int = SEARCH_DEPTH) -> Iterator[RunDir]:
     """The folder itself if it is a run, else those below it, by name; unreadable ones warned of."""
     run = RunDir(folder)
     try:
-        if run.run_json.exists():
+        if _is_there(run.run_json):
             yield run
             return
         children = sorted(folder.iterdir()) if depth else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import time
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from jobs.plain_files import open_plain
 from jobs.plain_text import printable
 from jobs.runs.stamps import Stamps
 
@@ -125,11 +127,8 @@ class LogFile:
         """Whether there is a regular file to read; links and pipes are not followed."""
         if self._stream is not None:
             return True
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            if not self.path.is_file() or self.path.is_symlink():
-                return False
-            self._stream = os.fdopen(os.open(self.path, flags), "rb")
+            self._stream = io.BufferedReader(open_plain(self.path))
         except OSError:
             return False
         changed = os.fstat(self._stream.fileno()).st_mtime

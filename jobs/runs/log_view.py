@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from jobs.plain_files import open_plain
 from jobs.plain_text import printable
 from jobs.runs.facts import RunFacts
 from jobs.runs.log_lines import Line, LogFile
@@ -150,7 +151,8 @@ class Printer:
 def printer_for(logs: RunLogs, out: TextIO, colours: bool) -> Printer:
     """A printer wide enough for the names there are."""
     try:
-        secret = logs.facts.run_dir.api_key.read_text(encoding="utf-8").strip()
+        with open_plain(logs.facts.run_dir.api_key) as stream:
+            secret = stream.read(4096).decode().strip()
     except (OSError, ValueError):
         secret = ""
     width = max((len(name) for name in logs.names()), default=0)

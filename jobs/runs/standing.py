@@ -94,12 +94,14 @@ def _own_words(facts: RunFacts, state: RunState) -> tuple[str, str]:
     if state.over:
         if state.word == "lost" and _never_began(facts) and _cancelled(state.job):
             return "cancelled", "cancelled before it began"
-        if state.word == "lost" and _never_began(facts):
+        if state.word == "lost" and facts.spec and _never_began(facts):
             return "lost", "lost before it began"
         where = state.outcome.phase if state.outcome and state.word != "completed" else ""
         said = state.word.replace("_", " ")
         return state.word, f"{said} in {printable(where)}" if where else said
     phase = facts.timeline.phase
+    if state.word == "waiting" and not facts.submission.executor:
+        return "queued", "being submitted"
     if state.word == "waiting":
         return ("queued", "queued again") if phase else ("queued", "queued")
     if phase is None:

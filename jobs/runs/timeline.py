@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jobs.plain_files import open_plain
 from jobs.plain_text import printable
 
 BLOCK = 256 * 1024
@@ -100,9 +101,8 @@ class Timeline:
             yield entry
 
     def _new_lines(self) -> Iterator[bytes]:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            stream = os.fdopen(os.open(self.path, flags), "rb")
+            stream = open_plain(self.path)
         except OSError:
             return
         with stream:

@@ -12,9 +12,9 @@ INTERRUPTED = 130
 """Exit status after a Ctrl-C, the shell's word for it."""
 
 
-def say(text: str) -> None:
+def say(text: str, keep: str = "") -> None:
     """A remark beside the answer, on standard error."""
-    sys.stderr.write(f"{printable(text)}\n")
+    sys.stderr.write(f"{printable(text, keep)}\n")
 
 
 def clock(at: float | None) -> str:

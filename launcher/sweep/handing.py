@@ -5,8 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from launcher.errors import SubmissionError
@@ -21,6 +24,9 @@ from launcher.sweep.table_job import submit_table, write_tables
 from launcher.sweep.words import end_line, stopped_line, table_line, watch_line
 
 LOCK = "sweep.lock"
+"""Held while there are runs to start: `python -m jobs watch | cancel` know by it."""
+CANCELLED = "cancelled.json"
+"""Written there by `python -m jobs cancel --sweep`: nothing more is to be started."""
 INTERRUPTED = 130
 THREADS = 4
 """sbatch calls under way at once: jobs keep their order but for neighbours."""
@@ -43,6 +49,9 @@ class Submission:
         entry, job, document = self.record.asked[place], self.jobs[place], self.documents[place]
         if entry.idle:
             return None
+        if (self.record.path / CANCELLED).exists():
+            entry.error = "not submitted: the sweep was cancelled"
+            return None
         run_dir = new_run_dir(job, self.record.path)
         limit = self.record.settings.max_jobs
         if limit and len(self.lane) >= limit and job.plan.config.cluster.executor == "slurm":
@@ -60,14 +69,16 @@ class Submission:
 
 
 def one_after_another(handing: Submission, around: Surroundings) -> int:
-    """On this machine: each run to its end, a failed one stops no other; then the tables.
-
-    While it goes on it holds the sweep's lock, by which `python -m jobs watch` knows that there
-    are runs to come.
-    """
-    with (handing.record.path / LOCK).open("w", encoding="utf-8") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    """On this machine: each run to its end, a failed one stops no other; then the tables."""
+    with _starting(handing.record.path):
         return _to_the_end(handing, around)
+
+
+@contextmanager
+def _starting(home: Path) -> Iterator[None]:
+    with (home / LOCK).open("w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 def _to_the_end(handing: Submission, around: Surroundings) -> int:
@@ -101,7 +112,7 @@ def all_at_once(handing: Submission, around: Surroundings, config: LaunchConfig)
     try:
         # Lanes need the ids of earlier jobs; without them sbatch's answers are waited for together.
         threads = 1 if record.settings.max_jobs else THREADS
-        with ThreadPoolExecutor(threads) as pool:
+        with _starting(record.path), ThreadPoolExecutor(threads) as pool:
             for place, one in enumerate(pool.map(handing.one, range(len(record.asked)))):
                 if one is not None:
                     taken.append((place, one))
