@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -150,10 +150,18 @@ def _submitting(run_dir: Path) -> Iterator[None]:
     controller as long as cluster.controller_s.
     """
     path = run_dir / "submitting.lock"
-    with path.open("w", encoding="utf-8") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with held(path):
         yield
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """A file with this process's lock on it; without one where the file system knows no locks."""
+    with path.open("w", encoding="utf-8") as stream:
+        with suppress(OSError):
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:

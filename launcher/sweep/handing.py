@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from launcher.errors import SubmissionError
@@ -18,7 +14,7 @@ from launcher.launching import Job, hand_over, new_run_dir, told
 from launcher.schema import LaunchConfig
 from launcher.snapshot import Snapshot
 from launcher.steps import Surroundings
-from launcher.submit import Submitted
+from launcher.submit import Submitted, held
 from launcher.sweep.record import SweepRecord, summary
 from launcher.sweep.table_job import submit_table, write_tables
 from launcher.sweep.words import end_line, stopped_line, table_line, watch_line
@@ -70,15 +66,8 @@ class Submission:
 
 def one_after_another(handing: Submission, around: Surroundings) -> int:
     """On this machine: each run to its end, a failed one stops no other; then the tables."""
-    with _starting(handing.record.path):
+    with held(handing.record.path / LOCK):
         return _to_the_end(handing, around)
-
-
-@contextmanager
-def _starting(home: Path) -> Iterator[None]:
-    with (home / LOCK).open("w", encoding="utf-8") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
 
 
 def _to_the_end(handing: Submission, around: Surroundings) -> int:
@@ -112,7 +101,7 @@ def all_at_once(handing: Submission, around: Surroundings, config: LaunchConfig)
     try:
         # Lanes need the ids of earlier jobs; without them sbatch's answers are waited for together.
         threads = 1 if record.settings.max_jobs else THREADS
-        with _starting(record.path), ThreadPoolExecutor(threads) as pool:
+        with held(record.path / LOCK), ThreadPoolExecutor(threads) as pool:
             for place, one in enumerate(pool.map(handing.one, range(len(record.asked)))):
                 if one is not None:
                     taken.append((place, one))
