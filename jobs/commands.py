@@ -65,6 +65,11 @@ def main(arguments: Sequence[str]) -> int:
     except (NoSuchRunError, RecordError, RunRefusedError) as error:
         log.error("%s", error)
         return 2
+    except OSError as error:  # a file of a run that this user may not read or write
+        if error.filename is None or given.command == "run":
+            raise
+        log.error("%s: %s", error.filename, error.strerror)
+        return 2
 
 
 def _asked_for(given: argparse.Namespace) -> list[RunDir]:

@@ -23,3 +23,14 @@ def open_plain(path: Path | str) -> FileIO:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def is_forbidden(path: Path) -> bool:
+    """Whether there may be a file that this user may not read."""
+    try:
+        open_plain(path).close()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False

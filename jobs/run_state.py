@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jobs.plain_files import is_forbidden
 from jobs.record_files import read_object, read_record
 from jobs.records import Outcome, RecordError
 from jobs.run_lock import holder, is_being_submitted
@@ -82,6 +83,9 @@ class RunWatch:
             return RunState("running", False, f"running ({who})")
         if not self.run_dir.allocation.exists() and _alive(record.get("job_id")):
             return RunState("waiting", False, "its driver starts")
+        for file in (self.run_dir.run_json, self.run_dir.outcome, self.run_dir.submission):
+            if is_forbidden(file):
+                return RunState("unknown", False, f"{file} may not be read: ask its owner")
         return RunState("lost", True, f"no driver works on it; it ended {self._silence(torn)}")
 
     def _silence(self, torn: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.__main__ import main
+from jobs.runs.cancelling import Cancelling
 from jobs.slurm_ask import Answer
 from jobs.store import RunDir
 from tests.fakes_jobs import PYTHON, REPO, pair_run
@@ -155,3 +156,33 @@ def listed(state: str, job_id: str = "5001", reason: str = "None") -> Answer:
 def booked(state: str, job_id: str = "5001") -> Answer:
     """sacct with one job."""
     return Answer(0, f"{job_id}|{state}|n[1-2]\n")
+
+
+def cancel(runs: list[RunDir], slurm: Slurm) -> tuple[int, str, Slurm]:
+    """The exit status, what was said, and Slurm, with time that runs fast."""
+    said: list[str] = []
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    code = Cancelling(runs, said.append, slurm, sleep, lambda: now[0]).until_ended()
+    return code, "\n".join(said), slurm
+
+
+class Ending(Slurm):
+    """A Slurm whose job 5001 ends on scancel, as the states say one after the other."""
+
+    def __init__(self, *states: str) -> None:
+        super().__init__(listed(states[0]))
+        self.states = list(states)
+
+    def __call__(self, command: object) -> Answer:
+        assert isinstance(command, tuple | list)
+        answer = super().__call__(command)
+        if command[0] == "scancel" and len(self.states) > 1:
+            del self.states[0]
+            ended = self.states[0] in ("CANCELLED", "FAILED", "COMPLETED")
+            self.squeue = EMPTY if ended else listed(self.states[0])
+            self.sacct = booked(self.states[0]) if ended else EMPTY
+        return answer

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from jobs.process_tree import boot_id, start_ticks
-from jobs.runs.cancelling import Cancelling
 from jobs.runs.driver import Driver, read_driver
 from jobs.runs.facts import read_facts
 from jobs.runs.finding import NoSuchRunError, find, find_one
@@ -24,8 +23,10 @@ from jobs.store import RunDir
 from tests.fakes_runs import (
     DOWN,
     EMPTY,
+    Ending,
     Slurm,
     booked,
+    cancel,
     end,
     event,
     here,
@@ -258,36 +259,6 @@ def test_a_damaged_directory_never_gives_a_traceback_or_hides_the_others(
             assert good.path.name[-6:] in done.stdout
     rows = here("list", "--results", tmp_path).stdout.splitlines()
     assert len(rows) == 3
-
-
-def cancel(runs: list[RunDir], slurm: Slurm) -> tuple[int, str, Slurm]:
-    """The exit status, what was said, and Slurm, with time that runs fast."""
-    said: list[str] = []
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    code = Cancelling(runs, said.append, slurm, sleep, lambda: now[0]).until_ended()
-    return code, "\n".join(said), slurm
-
-
-class Ending(Slurm):
-    """A Slurm whose job 5001 ends on scancel, as the states say one after the other."""
-
-    def __init__(self, *states: str) -> None:
-        super().__init__(listed(states[0]))
-        self.states = list(states)
-
-    def __call__(self, command: object) -> Answer:
-        assert isinstance(command, tuple | list)
-        answer = super().__call__(command)
-        if command[0] == "scancel" and len(self.states) > 1:
-            del self.states[0]
-            ended = self.states[0] in ("CANCELLED", "FAILED", "COMPLETED")
-            self.squeue = EMPTY if ended else listed(self.states[0])
-            self.sacct = booked(self.states[0]) if ended else EMPTY
-        return answer
 
 
 def test_only_the_ids_of_the_runs_own_records_are_cancelled_and_never_a_name(

@@ -65,6 +65,11 @@ def answered(given: argparse.Namespace, wrong: tuple[type[Exception], ...]) -> i
         # The reader left (`| head`): nothing is wrong, and nobody listens.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.filename is None:
+            raise
+        say(f"error: {error.filename}: {error.strerror}")
+        return 2
 
 
 def warn(warnings: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +70,8 @@ class Cancelling:
         run = one.facts.run_dir
         if one.standing.over:
             self._end(one, first)
+        elif owner := _other_owner(run):
+            self._failed[run] = f"it is {owner}'s run: ask them to cancel it"
         elif one.facts.submission.executor == "slurm":
             self._slurm(one, after_s)
         elif one.facts.submission.executor == "local" or read_driver(run):
@@ -145,6 +149,20 @@ class Cancelling:
                 self.say(f"{_name(one)}: its driver (pid {driver.pid}) is asked to end the run")
         elif after_s > GIVE_UP_S:
             self._failed[run] = f"its driver (pid {driver.pid}) still lives after {after_s:.0f} s"
+
+
+def _other_owner(run: RunDir) -> str:
+    """The name of another user whose run it is: Slurm is asked about one's own jobs only."""
+    try:
+        user = run.path.stat().st_uid
+    except OSError:
+        return ""
+    if user == os.getuid():
+        return ""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
 
 
 def _name(one: Seen) -> str:

@@ -78,7 +78,7 @@ def find_sweep(word: str, results: Path) -> Path | None:
     """The sweep's directory that a word names: a path, a name or its beginning, its random end."""
     path = _path(word)
     if os.sep in word or path.is_dir():
-        return path if (path / SWEEP_FILE).is_file() else None
+        return path if _is_there(path / SWEEP_FILE) else None
     homes = sorted(file.parent for file in results.glob(f"*/{SWEEP_FILE}"))
     ends = [(home, home.name.rsplit("-", 1)[-1]) for home in homes]
     exact = [home for home, end in ends if word in (home.name, end)]
@@ -91,7 +91,10 @@ def _path(word: str) -> Path:
     """What was typed as a path; an empty word (of an unset variable) is not this folder."""
     if not word.strip():
         raise NoSuchRunError("an empty name names no run; for all runs of this folder say .")
-    return Path(word).expanduser()
+    try:
+        return Path(word).expanduser()
+    except RuntimeError as error:
+        raise NoSuchRunError(f"{word}: no such user") from error
 
 
 def find(words: Sequence[str], results: Path) -> Found:
@@ -144,7 +147,11 @@ def _named(word: str, results: Path, warnings: list[str]) -> list[RunDir]:
             raise NoSuchRunError(f"{word}: no such directory")
         if not path.is_dir():
             raise NoSuchRunError(f"{word}: is a file; give the run directory that holds it")
-        runs = list(_runs_in(path, warnings))
+        unreadable: list[str] = []
+        runs = list(_runs_in(path, unreadable))
+        if not runs and unreadable:
+            raise NoSuchRunError(f"{word}: no run that can be read:", unreadable)
+        warnings += unreadable
         if not runs:
             raise NoSuchRunError(
                 f"{word}: no run here: neither it nor a folder in it (two levels) has a run.json"

@@ -92,18 +92,14 @@ def _seen_from_here(facts: RunFacts, state: RunState) -> RunState:
 def _own_words(facts: RunFacts, state: RunState) -> tuple[str, str]:
     """The word, and the word with how far it is."""
     if state.over:
-        if state.word == "lost" and _never_began(facts) and _cancelled(state.job):
-            return "cancelled", "cancelled before it began"
-        if state.word == "lost" and facts.spec and _never_began(facts):
-            return "lost", "lost before it began"
-        where = state.outcome.phase if state.outcome and state.word != "completed" else ""
-        said = state.word.replace("_", " ")
-        return state.word, f"{said} in {printable(where)}" if where else said
+        return _end_words(facts, state)
     phase = facts.timeline.phase
     if state.word == "waiting" and not facts.submission.executor:
         return "queued", "being submitted"
     if state.word == "waiting":
         return ("queued", "queued again") if phase else ("queued", "queued")
+    if phase is None and state.word == "unknown" and state.job is None:
+        return "unknown", "unknown"
     if phase is None:
         return "starting", "starting: its driver begins"
     if phase in STARTING:
@@ -115,6 +111,16 @@ def _own_words(facts: RunFacts, state: RunState) -> tuple[str, str]:
         wanted = facts.spec.plan.accuracy.repeats if facts.spec and facts.spec.plan.accuracy else 0
         return "accuracy", f"accuracy {len(facts.repeats)}/{wanted}"
     return "ending", f"ending ({phase})"
+
+
+def _end_words(facts: RunFacts, state: RunState) -> tuple[str, str]:
+    if state.word == "lost" and _never_began(facts) and _cancelled(state.job):
+        return "cancelled", "cancelled before it began"
+    if state.word == "lost" and facts.spec and _never_began(facts):
+        return "lost", "lost before it began"
+    where = state.outcome.phase if state.outcome and state.word != "completed" else ""
+    said = state.word.replace("_", " ")
+    return state.word, f"{said} in {printable(where)}" if where else said
 
 
 def _start_up(facts: RunFacts, phase: str) -> str:
