@@ -112,7 +112,8 @@ def _reference(wanted: str, frame: pd.DataFrame) -> Reference | None:
 
 def _by(frame: pd.DataFrame) -> str:
     """The first column that tells rows apart, topology first."""
-    varying = [name for name in SERIES if frame[name].nunique() > 1]
+    rows = frame[drawn(frame).mask]
+    varying = [name for name in SERIES if rows[name].nunique() > 1]
     return varying[0] if varying else "topology"
 
 

@@ -388,6 +388,22 @@ def test_repeats_are_one_point_with_its_interval_and_small_marks(
     opened.context.close()
 
 
+def test_runs_of_one_shape_are_told_apart_though_a_rehearsal_has_another(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Two deployments that differ in one flag have every option's name in common: series by run."""
+    for name in ("r1", "r2"):
+        write_run(tmp_path / name, run_json(name), [point(name)], end=outcome(name))
+    rehearsal_run(tmp_path)
+    target = tmp_path / "report.html"
+    assert main(["report", str(tmp_path), "--out", str(target)]) == 0
+    opened = Watched(browser)
+    page = opened.open(target)
+    assert page.locator("#colour-by").input_value() == "run"
+    assert opened.errors == []
+    opened.context.close()
+
+
 def test_ticks_say_where_they_are(watched: Watched) -> None:
     """Every label is its own place on the axis: 2.5 is never written as 3."""
     texts = watched.page.evaluate(

@@ -25,7 +25,7 @@ function chart(host, spec) {
   root.append(...bandsOf(spec.bands || [], x, width, height), axes(spec, x, y, width, height));
   if (spec.watermark) root.append(watermark(spec.watermark, width, height));
   for (const line of spec.lines) root.append(lineOf(line, x, y));
-  root.append(svg("path", { class: "error", d: spec.bars.map((b) => barOf(b, x, y)).join("") }));
+  root.append(...errorsOf(spec.bars, x, y));
   root.append(...marksOf(spec.marks, x, y));
   const pointer = svg("circle", { class: "pointer", r: 10, visibility: "hidden" });
   root.append(pointer);
@@ -96,6 +96,15 @@ function lineOf(line, x, y) {
     class: `line ${line.kind || ""}`, d: d.join(""), stroke: line.look ? colourOf(line.look) : null,
     "stroke-dasharray": (line.look && line.look.dash.join(" ")) || null,
   });
+}
+
+// One path a colour: a bar has its series' colour, the published figures' are grey.
+function errorsOf(bars, x, y) {
+  const colours = distinct(bars.map((bar) => (bar.look ? colourOf(bar.look) : "var(--soft)")));
+  return colours.map((stroke) => svg("path", {
+    class: "error", stroke,
+    d: bars.filter((bar) => (bar.look ? colourOf(bar.look) : "var(--soft)") === stroke).map((bar) => barOf(bar, x, y)).join(""),
+  }));
 }
 
 // What reaches below nothing ends there; on a log axis at `least`, the lowest of all points.

@@ -70,7 +70,9 @@ function repeatMarks({ rows }, xName, yName) {
 // An interval that reaches below nothing ends there; on a log axis at the lowest mark.
 function barsOf(points) {
   const least = Math.min(...points.map((point) => point.y));
-  return points.filter(({ dx, dy }) => dx > 0 || dy > 0).map(({ x, y, dx, dy }) => ({ x, y, dx, dy, least }));
+  return points.filter(({ dx, dy }) => dx > 0 || dy > 0).map(({ x, y, dx, dy, rows }) => ({
+    x, y, dx, dy, least, look: lookOf(seriesOf(rows[0])),
+  }));
 }
 
 function endsOf(bars) {

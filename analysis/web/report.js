@@ -58,7 +58,8 @@ function options(id, pairs, chosen, changed) {
 
 function startControls() {
   const groupings = GROUPINGS.filter((name) => VALUES.has(name) && distinct(VALUES.get(name)).length > 1);
-  if (!groupings.includes("topology")) [state.grouping] = [...groupings, "topology"];
+  const separate = (name) => distinct(rowsOf((row) => DATA.drawn[row] === 1).map((row) => value(name, row))).length > 1;
+  [state.grouping] = [...groupings.filter(separate), "topology"];
   options("colour-by", groupings.map((name) => [name, name]), state.grouping, (name) => {
     state.grouping = name;
     state.off.clear();
