@@ -176,6 +176,22 @@ def test_compile_and_graphs_begin_as_long_before_their_line_as_they_took() -> No
     assert (marks.begins["graphs"], marks.ends["graphs"]) == (at("10:00:29"), at("10:00:59"))
 
 
+def test_a_compilation_on_a_cpu_is_one_while_it_lasts() -> None:
+    """vLLM 0.32 says nothing between these lines (v1/worker/cpu_model_runner.py:87), however long
+    the compiler takes: the driver must not count it as weights that do not get on."""
+    stamp = "(Worker pid=1) INFO 11-29 10:00:{} [cpu_model_runner.py:87] "
+    lines = [
+        stamp.format("05") + "Loading weights took 0.50 seconds",
+        stamp.format("10") + "Warming up model for the compilation...",
+        stamp.format("55") + "Warming up done.",
+    ]
+    marks = milestones(lines, 2026)
+    assert (marks.begins["compile"], marks.ends["compile"]) == (at("10:00:10"), at("10:00:55"))
+    found = VllmDialect().start_up(lines[1])
+    assert found is not None
+    assert found.phase == "compile"
+
+
 @pytest.mark.parametrize(
     "words", ["takes 12.50 s", "took 12.50 s", "and initial profiling/warmup run together took 9 s"]
 )

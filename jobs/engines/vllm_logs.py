@@ -20,7 +20,8 @@ MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "compile",
             r"Starting torch\.compile|torch\.compile (?:takes|took|and)|Dynamo bytecode transform"
-            r"|Compiling a graph|Cache the graph|Directly load (?:the )?(?:compiled|AOT)",
+            r"|Compiling a graph|Cache the graph|Directly load (?:the )?(?:compiled|AOT)"
+            r"|Warming up model for the compilation",
         ),
         (
             "weights",
