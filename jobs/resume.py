@@ -61,7 +61,8 @@ def resume(
             job_id = _submit(run_dir)
             log.info("submitted job %s; python -m jobs follow %s", job_id, run_dir.path)
             return 0
-    return execute(run_dir)
+        # Still alone: what another resume puts apart must not be what this driver begins with.
+        return execute(run_dir)
 
 
 def settled(watch: RunWatch, sleep: Callable[[float], None] = time.sleep) -> RunState:
@@ -137,6 +138,10 @@ def _alone(run_dir: RunDir) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
+        who = holder(run_dir)
+        if who is not None:
+            text = f"{run_dir.path} is running ({who}): nothing to resume yet"
+            raise RunRefusedError(text) from None
         raise RunRefusedError(f"{run_dir.path}: another resume is at work") from None
     try:
         yield

@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from jobs.errors import RunRefusedError
 from jobs.landed import look_at_records, set_aside
+from jobs.resume import resume as resume_here
 from jobs.run_file import read_run
+from jobs.run_state import RunWatch
 from jobs.store import RunDir
 from tests.fakes_jobs import (
     PYTHON,
@@ -111,7 +114,7 @@ def test_a_running_run_is_not_resumed_and_of_two_resumes_one_wins(
     texts = [process.communicate(timeout=120)[1] for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], texts
     lost = texts[[process.returncode for process in both].index(2)]
-    assert "another resume is at work" in lost or "is being run" in lost or "is running" in lost
+    assert "another resume is at work" in lost or "is running" in lost
     assert outcome(run_dir)["attempts"] == 2
     document = pair_run(points=(2,))
     hold = held_back(document["plan"]["points"][0]["step"], tmp_path / "hold")
@@ -123,6 +126,20 @@ def test_a_running_run_is_not_resumed_and_of_two_resumes_one_wins(
     assert "is running (host" in refused.stderr
     hold.unlink()
     assert driver.wait(timeout=120) == 0
+
+
+def test_a_resume_is_alone_until_its_driver_has_ended(stopped: RunDir) -> None:
+    """What a second one puts apart would be taken from under the first one's driver."""
+    began: list[str] = []
+
+    def execute(run_dir: RunDir) -> int:
+        with pytest.raises(RunRefusedError, match="another resume is at work"):
+            resume_here(run_dir, execute, False, RunWatch(run_dir))
+        began.append(run_dir.path.name)
+        return 0
+
+    assert resume_here(stopped, execute, False, RunWatch(stopped)) == 0
+    assert began == [stopped.path.name]
 
 
 def test_a_changed_deployment_is_refused_with_what_differs(stopped: RunDir) -> None:

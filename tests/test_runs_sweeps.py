@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,38 @@ def test_a_sweep_is_cancelled_by_its_name_only_when_it_is_called_a_sweep(tmp_pat
     assert said.returncode == 0
     assert said.stdout.count("has ended already") == 2
     assert here("cancel", "--sweep", "no-such", *results).returncode == 2
+
+
+def test_a_run_of_a_sweep_whose_directory_is_gone_is_told(tmp_path: Path) -> None:
+    home = sweep_in(tmp_path / "runs")
+    (gone,) = home.glob("*aa0002")
+    shutil.rmtree(gone)
+    row = next(
+        line
+        for line in here("list", "-r", tmp_path / "runs").stdout.splitlines()
+        if line.startswith("5eeb00")
+    )
+    assert "1 completed, 1 refused, 1 deleted" in row
+    shown = here("show", "5eeb00", "-r", tmp_path / "runs").stdout
+    assert f"deleted     x: {gone.name} is not there any more" in shown
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"runs": 5, "combinations": {}, "table": []},
+        {"runs": [None, {"directory": 5, "state": [1], "reused": 3}], "table": "x"},
+        {"combinations": [{"state": "skipped", "overrides": 1, "problems": 2}, 7], "command": []},
+    ],
+)
+def test_a_foreign_sweep_json_gives_no_traceback(tmp_path: Path, damage: dict[str, object]) -> None:
+    home = sweep_in(tmp_path / "runs")
+    record = json.loads((home / "sweep.json").read_text())
+    (home / "sweep.json").write_text(json.dumps({**record, **damage}))
+    for words in (["list"], ["show", "5eeb00"], ["cancel", "--sweep", "5eeb00"]):
+        done = here(*words, "-r", tmp_path / "runs")
+        assert done.returncode == 0, done.stderr
+        assert "aa0001" in done.stdout
 
 
 def test_watch_goes_on_between_two_runs_of_a_sweep_until_its_launcher_is_done(

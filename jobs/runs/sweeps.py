@@ -33,14 +33,22 @@ class Sweep:
 
     def asked(self) -> list[dict[str, Any]]:
         """Its jobs as the launcher noted them: submitted, refused, reused, planned."""
-        runs = self.record.get("runs")
-        return [run for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
+        return dicts(self.record.get("runs"))
+
+    def gone(self) -> list[dict[str, Any]]:
+        """Jobs whose run directory was removed since."""
+        return [
+            run
+            for run in self.asked()
+            if run.get("directory") and not (self.path / Path(str(run["directory"])).name).is_dir()
+        ]
 
     def states(self) -> str:
         """3 completed, 1 failed, 1 refused: what became of its jobs."""
         counts = Counter(one.standing.word for one in self.seen)
         others = (run.get("state") for run in self.asked() if not run.get("directory"))
         counts.update(str(state) for state in others)
+        counts.update("deleted" for _ in self.gone())
         told = (f"{n} {word.replace('_', ' ')}" for word, n in counts.items())
         return printable(", ".join(told)) or "none"
 
@@ -48,17 +56,22 @@ class Sweep:
         """Landed of planned, and those that an earlier run had measured."""
         landed = sum(len(one.facts.points) for one in self.seen)
         planned = sum(one.facts.planned for one in self.seen)
-        reused = sum(len(run.get("reused") or ()) for run in self.asked())
+        reused = sum(len(dicts(run.get("reused"))) for run in self.asked())
         return f"{landed}/{planned}" + (f" + {reused} reused" if reused else "")
 
     def tables(self) -> str:
         """Whether its tables are there, or which job writes them."""
         if (self.path / "table.txt").is_file():
             return "written"
-        table = self.record.get("table") or {}
+        table = next(iter(dicts([self.record.get("table")])), {})
         if table.get("error"):
             return printable(f"no job: {table['error']}")[:60]
         return printable(f"job {table['job_id']}") if table.get("job_id") else "-"
+
+
+def dicts(value: object) -> list[dict[str, Any]]:
+    """The mappings of a list, whatever else a torn or foreign record has there."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def sweeps_among(seen: Sequence[Seen]) -> list[Sweep]:
@@ -97,8 +110,7 @@ def _lines(sweep: Sweep) -> Iterator[str]:
     yield f"sweep       {sweep.path.name}"
     yield f"directory   {sweep.path}"
     yield f"command     {record.get('command', '-')}"
-    combinations = record.get("combinations")
-    entries = [e for e in combinations if isinstance(e, dict)] if combinations else []
+    entries = dicts(record.get("combinations"))
     yield f"asked for   {len(entries)} combinations"
     yield f"jobs        {sweep.states()}"
     yield f"points      {sweep.points()}"
@@ -110,7 +122,13 @@ def _lines(sweep: Sweep) -> Iterator[str]:
             yield f"reused      {run.get('name')}: every point was measured before"
         elif not run.get("directory"):
             yield f"not started {run.get('name')}"
+    for run in sweep.gone():
+        yield f"deleted     {run.get('name')}: {run['directory']} is not there any more"
     for entry in entries:
         if entry.get("state") == "skipped":
-            yield f"skipped     {' '.join(map(str, entry.get('overrides') or ()))}"
-            yield from (f"              {problem}" for problem in entry.get("problems") or ())
+            yield f"skipped     {' '.join(map(str, _list(entry.get('overrides'))))}"
+            yield from (f"              {problem}" for problem in _list(entry.get("problems")))
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
