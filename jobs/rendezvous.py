@@ -70,6 +70,8 @@ async def wait_for_workers(
             done, _ = await asyncio.wait(tasks, timeout=POLL_S / 2)
             for task in done:
                 task.result()
+            if not lacks:  # the last one came just now: no budget was missed
+                return
             now = time.monotonic()
             progress.look(now, list(lacks))
             budget = plan.budgets.start_s
