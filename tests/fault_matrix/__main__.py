@@ -45,7 +45,7 @@ class Tally:
 
 
 def main() -> int:
-    """0 when every row kept every promise, 2 when asked for a row that is none."""
+    """0 when every row kept every promise, 2 when asked for a row that is none, 130 by Ctrl-C."""
     given = _arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(message)s")
@@ -56,9 +56,14 @@ def main() -> int:
         if not given.rows or any(word == row.name or word in place.title for word in given.rows)
     ]
     tally = Tally(total=len(work), remark=given.remark)
-    if not given.page:
-        _strike_all(work, tally)
-    measured.write_page(PLACES)
+    try:
+        if not given.page:
+            _strike_all(work, tally)
+    except KeyboardInterrupt:
+        log.error("ended after %d of %d rows; the others are as they were", tally.done, tally.total)
+        return 130
+    finally:
+        measured.write_page(PLACES)
     if tally.bad:
         again = " ".join(tally.bad)
         log.error("%d of %d rows failed; again: %s %s", len(tally.bad), tally.total, RUN, again)
