@@ -5,7 +5,7 @@
 
 Both submit the same number of held jobs to the same Slurm, one after the other; the jobs are taken
 back by their ids. Prints seconds and the ratio, for combinations that each need a job of their own
-and for combinations of ten deployments.
+and for combinations of ten deployments, which part of them went where, and the load averages.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ def main() -> int:
         loop, script = shell_loop(Path(folder), count)
         sys.stdout.write(f"shell loop of {count} sbatch calls: {loop:.2f} s\n")
         for what, words in axes.items():
-            seconds, jobs = launched(Path(folder), words)
+            seconds, jobs, parts = launched(Path(folder), words)
             sys.stdout.write(
                 f"one line, {count} combinations, {what} ({jobs} jobs): {seconds:.2f} s, "
-                f"{seconds / loop:.2f} of the loop\n"
+                f"{seconds / loop:.2f} of the loop\n  {parts}\n"
             )
         script.unlink()
+    one, five, fifteen = os.getloadavg()
+    sys.stdout.write(f"load averages at the end: {one:.1f} {five:.1f} {fifteen:.1f}\n")
     return 0
 
 
@@ -65,10 +67,10 @@ def shell_loop(folder: Path, count: int) -> tuple[float, Path]:
     return seconds, script
 
 
-def launched(folder: Path, words: list[str]) -> tuple[float, int]:
-    """Seconds of one launcher line and how many jobs came of it."""
+def launched(folder: Path, words: list[str]) -> tuple[float, int, str]:
+    """Seconds of one launcher line, how many jobs came of it, and where the time went."""
     line = [sys.executable, "-m", "launcher", "-m", *WORDS, *words]
-    begun = time.monotonic()
+    begun, since = time.monotonic(), time.time()
     done = subprocess.run(
         [*line, f"cluster.results_dir={folder}/runs"],
         cwd=folder,
@@ -80,10 +82,33 @@ def launched(folder: Path, words: list[str]) -> tuple[float, int]:
     seconds = time.monotonic() - begun
     if done.returncode:
         sys.exit(done.stderr + done.stdout)
-    home = next(line.split()[-1] for line in done.stdout.splitlines() if "sweep dir" in line)
-    ids = [run["job_id"] for run in json.loads(Path(home, "sweep.json").read_text())["runs"]]
+    home = Path(next(line.split()[-1] for line in done.stdout.splitlines() if "sweep dir" in line))
+    ids = [run["job_id"] for run in json.loads((home / "sweep.json").read_text())["runs"]]
     cancel(ids)
-    return seconds, len(ids)
+    return seconds, len(ids), shares(home, since, since + seconds)
+
+
+def shares(home: Path, begun: float, ended: float) -> str:
+    """Where the time went, by when files of the sweep's directory were written.
+
+    The copy of the code is the first thing after the checks; a job's content.json is written just
+    before its sbatch is called, its submission.json just after.
+    """
+    copied = min(at for at in map(changed, home.glob("code/*/*.py")) if at >= begun)
+    first = min(map(changed, home.glob("*/content.json")))
+    last = max(map(changed, home.glob("*/submission.json")))
+    parts = {
+        "start, composition and checks": copied - begun,
+        "copy, plans, what was measured before": first - copied,
+        "files and sbatch of every job": last - first,
+        "the rest": ended - last,
+    }
+    return "; ".join(f"{what} {seconds:.2f} s" for what, seconds in parts.items())
+
+
+def changed(path: Path) -> float:
+    """When a file was written last."""
+    return path.stat().st_mtime
 
 
 def cancel(ids: list[str]) -> None:

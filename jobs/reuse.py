@@ -1,9 +1,9 @@
 """Points that were measured already: found by content, copied with their origin, never again run.
 
-`python -m jobs.reuse` reads one JSON object from standard input (run.json documents to be, the
-results directory, the sweep's directory) and answers with one. A point's content is its deployment
-(jobs/deployment.py, versions included), its load and the launcher's version; its place in a run
-and the seed that follows from it are no part of it.
+`python -m jobs.reuse` reads lines of JSON from standard input (the results directory and the
+sweep's, then run.json documents to be, a line each) and answers with one JSON list. A point's
+content is its deployment (jobs/deployment.py, versions included), its load and the launcher's
+version; its place in a run and the seed that follows from it are no part of it.
 """
 
 from __future__ import annotations
@@ -198,7 +198,8 @@ def keep(origin: RunDir, indices: set[int], shelf: Path) -> None:
 def main() -> int:
     """One question on standard input, one answer on standard output."""
     os.umask(0o077)
-    json.dump(answer(json.load(sys.stdin)), sys.stdout)
+    asked = json.loads(sys.stdin.readline())
+    json.dump(answer(asked | {"documents": map(json.loads, sys.stdin)}), sys.stdout)
     return 0
 
 

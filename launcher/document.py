@@ -10,6 +10,8 @@ import re
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
+import orjson
+
 TOKEN = re.compile(r"\{(?:node(\d+)\.(?:address|name)|run_dir|run_id|cache|kept|stage)\}")
 
 
@@ -73,4 +75,13 @@ def spread(value: Any, levels: int, pad: str = "") -> str:
     if levels and isinstance(value, (list, tuple)) and value:
         parts = [spread(item, levels - 1, inner) for item in value]
         return "[\n" + ",\n".join(inner + part for part in parts) + f"\n{pad}]"
-    return json.dumps(value)
+    return dumped(value)
+
+
+def dumped(value: Any) -> str:
+    """JSON on one line. What orjson does not take (numbers beyond 64 bits, names that are no text)
+    is written by json: a hundred plans are 2 MB, most of the time of writing them."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return json.dumps(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
@@ -26,6 +26,8 @@ class Axes:
     columns: tuple[tuple[str, tuple[str, ...]], ...]
     """(key, its words) in the order given; one word for what does not vary."""
     zips: tuple[tuple[str, ...], ...] = ()
+    read: Mapping[str, Override] = field(default_factory=dict, compare=False)
+    """Words that stand for one value, as Hydra's parser has read them."""
 
     @property
     def swept(self) -> tuple[str, ...]:
@@ -85,7 +87,8 @@ def read_axes(words: Sequence[str], kept: Mapping[str, Any] | None = None) -> Ax
     for override in given:
         if override.key_or_group == ZIP and not override.is_sweep_override():
             zips = zip_value(override.value())
-    return Axes(tuple((item.key_or_group, _words(item)) for item in given), zips)
+    single = {str(item.input_line): item for item in given if not item.is_sweep_override()}
+    return Axes(tuple((item.key_or_group, _words(item)) for item in given), zips, single)
 
 
 def zip_value(value: Any) -> tuple[tuple[str, ...], ...]:

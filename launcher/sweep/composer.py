@@ -78,14 +78,16 @@ class Composer:
         overrides = [word for word in words if not word.startswith("-")]
         with initialize_config_dir(str(CONF_DIR), version_base=None):
             axes = read_axes(overrides)
+        self._parsed |= axes.read
         try:
             base, values = self._base_of(axes.fixed())
             config = _with_values(base, values)
             zips: Any = OmegaConf.to_container(config.sweep.zip, resolve=True)
         except (HydraException, OmegaConfBaseException, yaml.YAMLError):
             return axes  # what is wrong is told combination by combination
-        with initialize_config_dir(str(CONF_DIR), version_base=None):
-            axes = read_axes(overrides, base.sweeper.get("params") or {})
+        if kept := base.sweeper.get("params"):
+            with initialize_config_dir(str(CONF_DIR), version_base=None):
+                axes = read_axes(overrides, kept)
         return Axes(axes.columns, zip_value(zips) if zips else ())
 
     def combination(self, words: Sequence[str]) -> Combination:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from launcher.composing import CONF_DIR
+from launcher.document import dumped
 from launcher.errors import SubmissionError
 
 
@@ -55,12 +57,22 @@ class Reuse:
             self._program.communicate()
 
     def look(
-        self, documents: Sequence[Mapping[str, Any]], results_dir: str, home: Path, search: bool
+        self, documents: Iterable[Mapping[str, Any]], results_dir: str, home: Path, search: bool
     ) -> list[Reusable]:
-        """For each run.json-to-be; what is reused is copied into `home`/reused with its origin."""
-        asked = {"documents": documents, "results": results_dir, "home": str(home)}
+        """For each run.json-to-be; what is reused is copied into `home`/reused with its origin.
+
+        A document a line: the program looks at one while the next is being made.
+        """
+        asked = {"results": results_dir, "home": str(home), "search": search}
         program = self.begin()
-        said, _ = program.communicate(json.dumps(asked | {"search": search}))
+        said = ""
+        try:
+            for one in itertools.chain([asked], documents):
+                program.stdin.write(f"{dumped(one)}\n")  # type: ignore[union-attr]
+        except BrokenPipeError:  # it has ended, and said why
+            program.wait()
+        else:
+            said, _ = program.communicate()
         if program.returncode:
             raise SubmissionError("looking for points measured already failed (see above)")
         return [

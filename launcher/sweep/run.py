@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from launcher.composing import CONF_DIR
 from launcher.diagnosis import diagnose, suspicious
@@ -59,8 +60,14 @@ def _submit(sweep: Sweep, reuse: Reuse) -> int:
         record = record_of(sweep, home)
         facts = {"sweep": home.name}
         jobs = [replace(job_of(sweep, group), facts=facts) for group in groups]
-        documents = [document_of(job, snapshot, checkout) for job in jobs]
-        known = reuse.look(documents, first.cluster.results_dir, home, not first.sweep.rerun)
+        documents: list[dict[str, Any]] = []
+
+        def made() -> Iterator[dict[str, Any]]:
+            for job in jobs:
+                documents.append(document_of(job, snapshot, checkout))
+                yield documents[-1]
+
+        known = reuse.look(made(), first.cluster.results_dir, home, not first.sweep.rerun)
         for place, (entry, have) in enumerate(zip(record.asked, known, strict=True)):
             jobs[place] = what_is_missing(entry, jobs[place], have)
         record.write()
