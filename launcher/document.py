@@ -75,12 +75,12 @@ def spread(value: Any, levels: int, pad: str = "") -> str:
     if levels and isinstance(value, (list, tuple)) and value:
         parts = [spread(item, levels - 1, inner) for item in value]
         return "[\n" + ",\n".join(inner + part for part in parts) + f"\n{pad}]"
-    return dumped(value)
+    return json.dumps(value)
 
 
 def dumped(value: Any) -> str:
-    """JSON on one line. What orjson does not take (numbers beyond 64 bits, names that are no text)
-    is written by json: a hundred plans are 2 MB, most of the time of writing them."""
+    """JSON on one line for programs, without blanks. What orjson does not take (numbers beyond 64
+    bits, names that are no text) is written by json, which takes several times as long."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:

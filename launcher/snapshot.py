@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from launcher.document import dumped
 from launcher.errors import SubmissionError
 from launcher.steps import Surroundings
 
@@ -73,6 +72,6 @@ def sealed(document: dict[str, Any], snapshot: Snapshot | None) -> dict[str, Any
     if snapshot is None:
         return document
     code = {"code_dir": str(snapshot.code_dir), "code_sha256": snapshot.code_sha256}
-    parts = json.loads(dumped({key: document[key] for key in HASHED}))
+    parts = json.loads(json.dumps({key: document[key] for key in HASHED}))
     text = json.dumps([snapshot.code_sha256, parts], sort_keys=True, separators=(",", ":"))
     return document | {"snapshot": {**code, "sha256": hashlib.sha256(text.encode()).hexdigest()}}
