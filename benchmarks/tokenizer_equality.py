@@ -55,6 +55,16 @@ class Compared:
         self.differ += sum(t.isascii() and (i, t) not in small for i, t in full)
         return full
 
+    def template_date(self) -> str:
+        """The full tokenizer's; both must say the same."""
+        self.differ += self.small.template_date() != self.full.template_date()
+        return self.full.template_date()
+
+    def date_tokens(self) -> int:
+        """The same of what other days change."""
+        self.differ += self.small.date_tokens() != self.full.date_tokens()
+        return self.full.date_tokens()
+
     def render(self, content: str) -> str:
         """A message in the template."""
         text = self.full.render(content)

@@ -29,6 +29,10 @@ class ToyTokenizer:
     template: tuple[str, str] | None = None
     strips: bool = False
     """Whether the template strips the message."""
+    date: str = ""
+    """The day that the template says."""
+    off: int = 0
+    """By how many tokens other days differ."""
     words: Sequence[str] = tuple(WORDS)
     bare: bool = True
     name: str = "toy"
@@ -63,6 +67,12 @@ class ToyTokenizer:
             raise PromptError(f"tokenizer {self.name}: no chat template")
         before, after = self.template
         return before + (content.strip() if self.strips else content) + after
+
+    def template_date(self) -> str:
+        return self.date
+
+    def date_tokens(self) -> int:
+        return self.off
 
     def _encode(self, text: str) -> list[int]:
         if self.kind == "sentencepiece" and text:

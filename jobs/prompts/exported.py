@@ -37,6 +37,10 @@ class Export:
     after: str = ""
     strips: bool = False
     """Whether it takes the spaces around a message away."""
+    template_date: str = ""
+    """The day that it says there; empty: none."""
+    date_tokens: int = 0
+    """By how many tokens other days' dates differ from that one, at most."""
     template_error: str = ""
     """Why there is no chat template."""
 
@@ -101,6 +105,14 @@ class ExportedTokenizer:
     def highest_id(self) -> int:
         """The highest id of any token, special ones included."""
         return max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+
+    def template_date(self) -> str:
+        """The day that its chat template says in every prompt; empty where it says none."""
+        return self._export.template_date
+
+    def date_tokens(self) -> int:
+        """By how many tokens other days' dates differ from that one, at most."""
+        return self._export.date_tokens
 
     def render(self, content: str) -> str:
         """One user message in the chat template, generation prompt added; PromptError: none."""

@@ -39,6 +39,8 @@ class Template:
     before: str = ""
     after: str = ""
     strips: bool = False
+    date: str = ""
+    date_tokens: int = 0
     error: str = ""
 
 
@@ -66,6 +68,8 @@ def asked_of(full: TransformersTokenizer) -> Asked:
             before=template.before,
             after=template.after,
             strips=template.strips,
+            template_date=template.date,
+            date_tokens=template.date_tokens,
             template_error=template.error,
         ),
         texts=texts,
@@ -114,7 +118,8 @@ def template_of(full: TextTokenizer) -> Template:
                 return altered
     except PromptError as error:
         return Template(error=str(error))
-    return Template(before=before, after=after, strips=strips)
+    date, date_tokens = full.template_date(), full.date_tokens()
+    return Template(before=before, after=after, strips=strips, date=date, date_tokens=date_tokens)
 
 
 def check_texts(full: TextTokenizer, template: Template) -> Iterator[str]:

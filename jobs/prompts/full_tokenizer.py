@@ -7,9 +7,11 @@ import importlib
 import json
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from jobs.prompts.errors import PromptError
+from jobs.prompts.template_date import FIXED, all_days, asks_for_date, template_words
 
 
 class TransformersTokenizer:
@@ -57,12 +59,30 @@ class TransformersTokenizer:
         """Ids of its special tokens."""
         return [int(i) for i in self._tokenizer.all_special_ids]
 
+    def template_date(self) -> str:
+        """The day that its chat template says in every prompt, which is always the same one; empty
+        where it says none."""
+        return f"{FIXED:%Y-%m-%d}" if asks_for_date(self._template()) else ""
+
+    def date_tokens(self) -> int:
+        """By how many tokens other days' dates differ from that one, at most; a year is tried."""
+        if not self.template_date():
+            return 0
+        texts = [self.render_on("", day) for day in [FIXED, *all_days()]]
+        first, *others = map(len, self.encode_plain(texts))
+        return max(abs(tokens - first) for tokens in others)
+
     def render(self, content: str) -> str:
         """One user message in the chat template, generation prompt added; PromptError: none."""
+        return self.render_on(content, FIXED)
+
+    def render_on(self, content: str, day: datetime) -> str:
+        """The same as the template says it on that day, where it says the date at all."""
         message = [{"role": "user", "content": content}]
         render = self._tokenizer.apply_chat_template
+        words = {"add_generation_prompt": True, **template_words(self._template(), day)}
         try:
-            text: str = render(message, tokenize=False, add_generation_prompt=True)
+            text: str = render(message, tokenize=False, **words)
         except (ValueError, TypeError, ImportError) as error:
             raise PromptError(f"tokenizer {self.name}: no chat template ({error})") from error
         return text
@@ -76,8 +96,11 @@ class TransformersTokenizer:
     def content_hash(self) -> str:
         """SHA-256 of its serialized self and its chat template."""
         told = self.serialized() or json.dumps(sorted(self.tokens()))
-        template = json.dumps(getattr(self._tokenizer, "chat_template", None))
+        template = json.dumps(self._template())
         return hashlib.sha256((told + template).encode()).hexdigest()
+
+    def _template(self) -> Any:
+        return getattr(self._tokenizer, "chat_template", None)
 
 
 def _spelling(token: Any) -> str:

@@ -20,6 +20,7 @@ from jobs.prompts.repair import repaired_requests
 from jobs.prompts.sources import make_requests
 from jobs.prompts.spec import Spec
 from jobs.prompts.surround import CONTEXTS, Surround, surround_of
+from jobs.prompts.template_date import FIXED
 from jobs.prompts.tokenizer import TextTokenizer, TokenizerSource
 from jobs.prompts.trace_file import trace_hash
 from jobs.prompts.verify import verify
@@ -84,7 +85,9 @@ class Maker:
             return f"ids below {self.vocab_size}"
         if self.tokenizer is None:
             raise PromptError("form text needs a tokenizer")
-        return f"{self.context}, probe {PROBE_VERSION}, tokenizer {self.tokenizer.identity()}"
+        # A template is rendered once, and says one day (template_date.py).
+        said = self.context if self.context == "plain" else f"{self.context} of {FIXED:%Y-%m-%d}"
+        return f"{said}, probe {PROBE_VERSION}, tokenizer {self.tokenizer.identity()}"
 
     def _write(self, spec: Spec, path: Path) -> None:
         if self.form == "ids":
@@ -153,4 +156,23 @@ class Maker:
         return self.tokenizer.load()
 
     def _meta(self, spec: Spec, checked: int) -> dict[str, Any]:
-        return {**asdict(spec), "pieces_of": self.identity(), "encoded_again": checked}
+        meta = {**asdict(spec), "pieces_of": self.identity(), "encoded_again": checked}
+        return meta | self._dated()
+
+    def _dated(self) -> dict[str, Any]:
+        """What a file is told of the date in its chat template, where there is one."""
+        if self.form == "ids" or self.context == "plain":
+            return {}
+        tokenizer = self._loaded()
+        if not (date := tokenizer.template_date()):
+            return {}
+        if self.context == "template":
+            log.info("the chat template says the date: every prompt says %s", date)
+            return {"template_date": date}
+        off = tokenizer.date_tokens()
+        log.log(
+            logging.WARNING if off else logging.INFO,
+            "the chat template says the date, on the server its own: prompts have %s",
+            f"up to {off} tokens more or fewer than told" if off else "the same length on all days",
+        )
+        return {"template_date": "the server's", "date_tokens": off}

@@ -50,6 +50,12 @@ class TextTokenizer(Protocol):
     def render(self, content: str) -> str:
         """One user message in the chat template, generation prompt added; PromptError: none."""
 
+    def template_date(self) -> str:
+        """The day that the chat template says in every prompt made here; empty: none."""
+
+    def date_tokens(self) -> int:
+        """How many tokens more or fewer a server's own date may have."""
+
 
 class TokenizerSource(Protocol):
     """A tokenizer that is loaded only when it is needed."""
