@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from jobs.clients import vllm_bench
+from jobs.clients import vllm_bench, vllm_gate, vllm_module, vllm_serve
 from jobs.progress import read_progress
 from jobs.prompts.cache import PromptCache
 from jobs.prompts.making import Maker
@@ -62,107 +61,38 @@ def test_the_words_after_the_dashes_go_to_vllm_without_its_own_name(tmp_path: Pa
 def test_prompts_are_waited_for_until_they_are_there_or_the_client_is_told_to_stop(
     tmp_path: Path,
 ) -> None:
-    gate = vllm_bench.Gate(tmp_path, "c4")
+    gate = vllm_gate.Gate(tmp_path, "c4")
     maker = threading.Timer(0.2, prompt_file, [tmp_path / PROMPTS, False])
     maker.start()
     vllm_bench.wait_for_prompts(tmp_path / PROMPTS, gate)
     maker.join()
     (tmp_path / "c4.stop").touch()
-    with pytest.raises(vllm_bench.GateStopError):
+    with pytest.raises(vllm_gate.GateStopError):
         vllm_bench.wait_for_prompts(tmp_path / "none", gate)
 
 
 def test_a_stop_file_or_a_lost_gate_folder_ends_the_wait(tmp_path: Path) -> None:
-    gate = vllm_bench.Gate(tmp_path, "c4")
+    gate = vllm_gate.Gate(tmp_path, "c4")
     (tmp_path / "c4.go").touch()
     gate.wait_for_go()
     (tmp_path / "c4.go").unlink()
     (tmp_path / "c4.stop").touch()
-    with pytest.raises(vllm_bench.GateStopError, match=r"c4\.stop"):
+    with pytest.raises(vllm_gate.GateStopError, match=r"c4\.stop"):
         gate.wait_for_go()
-    with pytest.raises(vllm_bench.GateStopError, match="is gone"):
-        vllm_bench.Gate(tmp_path / "lost", "c4").wait_for_go()
+    with pytest.raises(vllm_gate.GateStopError, match="is gone"):
+        vllm_gate.Gate(tmp_path / "lost", "c4").wait_for_go()
 
 
 def test_a_prompt_file_of_another_length_is_refused_with_both_numbers(tmp_path: Path) -> None:
     made = prompt_file(tmp_path / PROMPTS)
-    warmup, measured = vllm_bench.load_prompts(made.path, 8)
+    warmup, measured = vllm_serve.load_prompts(made.path, 8)
     assert (len(warmup), len(measured)) == (3, 8)
     assert [p.text for p in warmup + measured] == [made.text(n).decode() for n in range(11)]
     assert [p.tokens for p in measured] == made.prompt_tokens[3:].tolist()
-    with pytest.raises(vllm_bench.BenchError, match="holds 8 prompts, --num-prompts asks for 2"):
-        vllm_bench.load_prompts(made.path, 2)
-    with pytest.raises(vllm_bench.BenchError, match="form ids"):
-        vllm_bench.load_prompts(prompt_file(tmp_path / "ids.prompts", toy=False).path, 8)
-
-
-def test_errors_are_counted_by_the_last_line_of_what_vllm_kept() -> None:
-    errors = ["", "Traceback:\n  File x\nTimeoutError: late\n", "Unauthorized", "Unauthorized", ""]
-    assert vllm_bench.count_errors(errors, 4) == {
-        "Unauthorized": 2,
-        "TimeoutError: late": 1,
-        "no reason given": 1,
-    }
-
-
-def test_the_result_keeps_no_arrays_and_no_number_json_cannot_say() -> None:
-    result = {"failed": 0, "errors": [""], "itls": [[0.1]], "ttfts": [0.2], "duration": math.nan}
-    kept, arrays = vllm_bench.split_result(result)
-    assert kept == {"failed": 0, "duration": None, "error_counts": {}}
-    assert arrays == {"ttfts": [0.2], "errors": [""], "latencies": [pytest.approx(0.3)]}
-
-
-class FakeRequest:
-    def __init__(self, prompt: str, prompt_len: int, expected_output_len: int) -> None: ...
-
-
-def get_samples() -> None: ...
-
-
-async def benchmark(
-    input_requests: object,
-    disable_tqdm: object,
-    request_rate: object,
-    burstiness: object,
-    num_warmups: object,
-    ready_check_timeout_sec: object,
-) -> None: ...
-
-
-async def main_async() -> None:
-    get_samples()
-    await benchmark(1, 2, 3, 4, 5, 6)
-
-
-def serve_names(**changes: object) -> dict[str, Any]:
-    """The names of a benchmark module that has all that is needed."""
-    names: dict[str, Any] = {"main": main_async, "main_async": main_async}
-    names.update(
-        add_cli_args=get_samples,
-        get_samples=get_samples,
-        benchmark=benchmark,
-        SampleRequest=FakeRequest,
-    )
-    return {**names, **changes}
-
-
-def test_a_benchmark_module_of_the_known_shape_is_accepted() -> None:
-    assert vllm_bench.unknown_shape(serve_names()) == ""
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"get_samples": None}, "no get_samples"),
-        ({"main_async": benchmark}, "main_async does not call get_samples"),
-        ({"benchmark": get_samples}, "benchmark takes no input_requests"),
-        ({"SampleRequest": ToyTokenizer}, "SampleRequest takes no prompt"),
-    ],
-)
-def test_a_changed_benchmark_module_is_named_for_what_is_missing(
-    change: dict[str, object], problem: str
-) -> None:
-    assert vllm_bench.unknown_shape(serve_names(**change)).startswith(problem)
+    with pytest.raises(vllm_module.BenchError, match="holds 8 prompts, --num-prompts asks for 2"):
+        vllm_serve.load_prompts(made.path, 2)
+    with pytest.raises(vllm_module.BenchError, match="form ids"):
+        vllm_serve.load_prompts(prompt_file(tmp_path / "ids.prompts", toy=False).path, 8)
 
 
 def test_without_vllm_the_client_says_whose_python_to_use(tmp_path: Path) -> None:
