@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from analysis.accuracy import Gate, gate
 from analysis.bottleneck import Bottleneck
-from analysis.point import cached_share, external_share, in_flight, mean_e2el_ms
+from analysis.point import cached_share, external_share, in_flight, mean_e2el_ms, miscounted
 from analysis.run import Run
 from analysis.thresholds import (
     ACCURACY_INVALID,
@@ -35,6 +35,8 @@ def point_doubts(run: Run, point: BenchPoint) -> Iterator[str]:
         yield from _paced(point)
     else:
         yield from _offered(point)
+    if point.window.other_prompts:
+        yield miscounted(point)
     yield from _client(point)
     yield from _span(point)
     yield from _servers(run, point)

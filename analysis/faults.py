@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from analysis.accuracy import Gate, collapse, gate
-from analysis.point import DEFINITIONS, expected_range, external_share, in_flight
+from analysis.point import DEFINITIONS, expected_range, external_share, in_flight, miscounted
 from analysis.run import Run
 from analysis.thresholds import (
     ACCURACY_CUT,
@@ -34,6 +34,7 @@ def point_faults(run: Run, point: BenchPoint) -> Iterator[str]:
         yield from _short(point)
     else:
         yield from _lengths(point)
+    yield from _other_tokenizer(point)
     yield from _counts(point, point.index not in run.shaped)
     yield from _clock(point)
     yield from _transfer(run, point)
@@ -79,6 +80,13 @@ def _mean_lengths(point: BenchPoint) -> Iterator[str]:
             f"{point.input_range[1]}: not comparable"
         )
     yield from _range_faults(point)
+
+
+def _other_tokenizer(point: BenchPoint) -> Iterator[str]:
+    """Prompts that the servers count otherwise by as much as makes them other prompts."""
+    off = point.window.other_prompt_tokens or 0
+    if off > COUNT_DISAGREEMENT.value * point.total_input_tokens:
+        yield f"{miscounted(point)}, {off / max(1, point.total_input_tokens):.1%} of all"
 
 
 def _short(point: BenchPoint) -> Iterator[str]:

@@ -78,3 +78,13 @@ def mean_e2el_ms(point: BenchPoint) -> float | None:
     if first is None or each is None:
         return None
     return first + each * max(0.0, point.total_output_tokens / point.completed - 1)
+
+
+def miscounted(point: BenchPoint) -> str:
+    """How the servers' own count of the prompts differs from what they were made of, in words."""
+    off = point.window.other_prompt_tokens or 0
+    return (
+        f"other tokenizer: the servers counted another length than the prompt file in"
+        f" {point.window.other_prompts} of {point.completed} prompts ({off} tokens in all);"
+        " theirs is not the tokenizer or chat template that the prompts were made with"
+    )

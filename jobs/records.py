@@ -74,6 +74,11 @@ class Window:
     """Median E2E of the later half."""
     short_outputs: int | None = None
     """Successful requests with fewer output tokens than asked for."""
+    other_prompts: int | None = None
+    """Successful requests whose server counted another prompt length than the prompt file; of a
+    session the first turn only."""
+    other_prompt_tokens: int | None = None
+    """Tokens by which these differ, more or fewer, all added up."""
 
 
 @dataclass(kw_only=True)

@@ -44,7 +44,8 @@ def window_facts(
 def from_arrays(result: Mapping[str, Any], concurrency: int) -> dict[str, float | int | None]:
     """The same from the arrays of `vllm bench serve --save-detailed`: one entry a request.
 
-    Our client adds `asked_output_lens`, the output tokens asked of each; `concurrency` 0: an open
+    Our client adds `asked_input_lens` and `asked_output_lens`, the tokens that each prompt was made
+    of and that were asked of each; `concurrency` 0: an open
     loop. Arrays that are missing, or that do not fit each other, give no figures; a request that
     failed is left out. Releases that keep no start times list requests in the order of sending:
     enough to tell the waves.
@@ -67,7 +68,17 @@ def from_arrays(result: Mapping[str, Any], concurrency: int) -> dict[str, float 
     asked = _numbers(result.get("asked_output_lens"))
     if asked and len(asked) == len(lengths) == len(ttfts):
         facts["short_outputs"] = sum(lengths[n] < asked[n] for n in good)
-    return facts
+    return facts | _other_prompts(result, good)
+
+
+def _other_prompts(result: Mapping[str, Any], good: list[int]) -> dict[str, float | int | None]:
+    """Prompts that the server counted otherwise than they were made; nothing where it is not told.
+    `input_lens` are the server's counts from vLLM 0.32 on, before that what was asked."""
+    made, counted = _numbers(result.get("asked_input_lens")), _numbers(result.get("input_lens"))
+    if not made or len(made) != len(counted) or max(good, default=0) >= len(made):
+        return {}
+    off = [int(counted[n] - made[n]) for n in good]
+    return {"other_prompts": sum(map(bool, off)), "other_prompt_tokens": sum(map(abs, off))}
 
 
 def read_window(data: Mapping[str, Any], concurrency: int, arrays: Path) -> Window:

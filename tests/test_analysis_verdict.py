@@ -56,6 +56,9 @@ def test_a_faultless_point_of_a_finished_run_is_valid(tmp_path: Path) -> None:
          "client counted 3774976 prompt tokens, the servers 4608000: they disagree"),
         ({"total_output_tokens": 512 * 850}, "early stop: mean answer 850.0 tokens"),
         ({"window": Window(short_outputs=3)}, "early stop: 3 of 512 answers"),
+        ({"window": Window(other_prompts=512, other_prompt_tokens=512 * 80)},
+         "in 512 of 512 prompts (40960 tokens in all); theirs is not the tokenizer or chat "
+         "template that the prompts were made with, 1.1% of all"),
         ({"ended_at": "2026-08-01T09:59:50Z"}, "clock: the point ended 10 s before it started"),
         ({"ended_at": "2026-08-01T10:01:00Z"}, "clock: the client measured 100.0 s within 60.0 s"),
         ({"e2el_ms": Latency(mean=20000.0)}, "clock: 102.4 requests in flight on average"),
@@ -100,6 +103,8 @@ def test_warm_up_and_failed_requests_are_in_the_servers_counts_and_no_disagreeme
          "cold first wave: mean TTFT of the first 64 requests 8450 ms, of the others 189.3 ms"),
         ({"window": Window(first_half_e2el_ms=10000.0, second_half_e2el_ms=12500.0)},
          "not steady: median E2E 10000 ms in the first half"),
+        ({"window": Window(other_prompts=3, other_prompt_tokens=3)},
+         "other tokenizer: the servers counted another length than the prompt file in 3 of 512"),
         ({"server": replace(TOLD, preemptions=7.0)}, "7 preemptions"),
         ({"server": replace(TOLD, kv_expired=2.0)}, "leases expired: KV of 2 requests"),
         ({"server": replace(TOLD, prefill_cached_tokens=512 * 3000.0)},

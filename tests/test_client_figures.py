@@ -17,7 +17,7 @@ from jobs.clients.bodies import Bodies
 from jobs.clients.connection import Exchange
 from jobs.clients.conversations import turns_of
 from jobs.clients.failure import failure
-from jobs.clients.figures import Limits, figures, own_load, window
+from jobs.clients.figures import Limits, figures, other_prompts, own_load, window
 from jobs.clients.load import Load, load_from_text, load_text
 from jobs.clients.merged import Measured, read_all
 from jobs.clients.own_load import OwnLoad
@@ -173,6 +173,23 @@ def test_the_clients_own_load_is_that_of_its_busiest_process(tmp_path: Path) -> 
     assert got["client_cpu_s"] == pytest.approx(3.0)
     assert got["ttft_client_added_p99_ms"] is None
     assert OwnLoad().share == 0
+
+
+def test_prompts_that_the_server_counts_otherwise_are_told_and_later_turns_left_out(
+    tmp_path: Path,
+) -> None:
+    found = measured(tmp_path, ROWS)
+    assert other_prompts(found, PROMPT_TOKENS, None) == {
+        "other_prompts": 0,
+        "other_prompt_tokens": 0,
+    }
+    made = PROMPT_TOKENS - np.array([1, 0, 5, 3, 0, 0, 0, 0, 0, 0])  # the third one failed
+    told = other_prompts(found, made, None)
+    assert told == {"other_prompts": 2, "other_prompt_tokens": 4}
+    told = other_prompts(found, made, np.arange(10) // 3)
+    assert told == {"other_prompts": 1, "other_prompt_tokens": 1}
+    found.columns["server_prompt_tokens"][:] = -1
+    assert other_prompts(found, made, None)["other_prompts"] is None
 
 
 def test_the_window_tells_the_first_wave_and_answers_that_fell_short(tmp_path: Path) -> None:

@@ -47,6 +47,9 @@ def test_arrays_of_the_client_give_the_same_and_leave_failed_requests_out() -> N
     assert facts["queue_mean_ms"] == pytest.approx(400.0)
     assert facts["later_ttft_ms"] == pytest.approx(100.0)
     assert facts["peak_concurrency"] == 1
+    assert "other_prompts" not in facts
+    told = from_arrays({**arrays, "input_lens": [9, 9, 7], "asked_input_lens": [9, 5, 9]}, 1)
+    assert (told["other_prompts"], told["other_prompt_tokens"]) == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,21 @@ def window(
     return facts
 
 
+def other_prompts(
+    measured: Measured, prompt_tokens: npt.NDArray[Any], turn: npt.NDArray[Any] | None
+) -> dict[str, int | None]:
+    """Prompts that the server counted otherwise than the file, and by how many tokens in all; None
+    where it told no count. Later turns hold answers, whose length in a prompt nobody promised."""
+    columns = measured.columns
+    told = measured.good & (columns["server_prompt_tokens"] >= 0)
+    if turn is not None:
+        told &= turn[columns["index"]] == 0
+    if not told.any():
+        return {"other_prompts": None, "other_prompt_tokens": None}
+    off = (columns["server_prompt_tokens"] - prompt_tokens[columns["index"]])[told]
+    return {"other_prompts": int((off != 0).sum()), "other_prompt_tokens": int(np.abs(off).sum())}
+
+
 def own_load(measured: Measured) -> dict[str, float | int | None]:
     """How busy the client was itself; lags over the samples of all processes."""
     lags = np.concatenate(measured.lags_s) * 1e3

@@ -23,10 +23,11 @@ from typing import Any
 
 from jobs.clients.arguments import load_from, metadata_from, parse_arguments
 from jobs.clients.bodies import Bodies
-from jobs.clients.figures import Limits, figures, own_load, window
+from jobs.clients.figures import Limits, figures, other_prompts, own_load, window
 from jobs.clients.gate import POLL_S, Gate, GateStopError
 from jobs.clients.load import Load
 from jobs.clients.measuring import Outcome, measure
+from jobs.clients.merged import Measured
 from jobs.clients.processes import ProcessLostError, process_count
 from jobs.clients.request_table import write_requests
 from jobs.clients.vllm_json import vllm_result
@@ -78,9 +79,23 @@ def result(load: Load, prompts: PromptFile, outcome: Outcome, limits: Limits) ->
         "warmup_requests": prompts.warmup,
         "warmup_failed": sum(said["failed"] for said in outcome.warmup),
         "warmup_errors": warmup_errors,
-        "window": window(outcome.measured, prompts.output_tokens, 0 if timed else load.concurrency),
+        "window": window(outcome.measured, prompts.output_tokens, 0 if timed else load.concurrency)
+        | counted_otherwise(outcome.measured, prompts),
         "load": own_load(outcome.measured),
     }
+
+
+def counted_otherwise(measured: Measured, prompts: PromptFile) -> dict[str, int | None]:
+    """Prompts that the server counted otherwise than the file: told here, judged by analysis."""
+    found = other_prompts(measured, prompts.prompt_tokens, prompts.turn)
+    if found["other_prompts"]:
+        log.warning(
+            "the server counted another length than the prompt file in %d prompts (%d tokens in "
+            "all): its tokenizer or chat template is not the one the prompts were made with",
+            found["other_prompts"],
+            found["other_prompt_tokens"],
+        )
+    return found
 
 
 async def run(given: argparse.Namespace) -> None:

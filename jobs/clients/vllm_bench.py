@@ -76,6 +76,7 @@ def measure(options: argparse.Namespace, bench: list[str]) -> None:
     runner.warmup, runner.measured = load_prompts(options.prompts, args.num_prompts)
     result = runner.run(args)
     kept, arrays = split_result(result)
+    arrays["asked_input_lens"] = [prompt.tokens for prompt in runner.measured]
     arrays["asked_output_lens"] = [prompt.output_tokens for prompt in runner.measured]
     kept["warmup_requests"] = len(runner.warmup)
     kept["warmup_error_counts"] = runner.warmup_errors
