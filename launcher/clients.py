@@ -7,7 +7,7 @@ from collections.abc import Callable
 from launcher.engines import ENGINES
 from launcher.placement import address
 from launcher.plan import LaunchPlan, Point, client_of
-from launcher.prompts import OFFLINE, engine_python, prompts_path
+from launcher.prompts import OFFLINE, engine_python, prompts_path, tokenizer_mode
 from launcher.schema import LaunchConfig
 from launcher.steps import Step, Surroundings
 
@@ -104,6 +104,8 @@ def _vllm_bench(point: Point, plan: LaunchPlan, around: Surroundings) -> Step:
     argv += ["--backend", "vllm", "--base-url", base_url(plan), "--endpoint", "/v1/completions"]
     argv += ["--model", config.model.served_name]
     argv += ["--tokenizer", config.model.tokenizer or config.model.path]
+    mode = tokenizer_mode(plan)
+    argv += [] if mode == "auto" else ["--tokenizer-mode", mode]
     rate = point.sending.request_rate
     argv += ["--num-prompts", str(point.num_prompts)]
     argv += ["--request-rate", "inf" if rate is None else str(rate)]

@@ -58,10 +58,17 @@ def prompts_order(plan: LaunchPlan) -> dict[str, Any]:
     return {
         "tokenizer": config.model.tokenizer or config.model.path,
         "trust_remote_code": bool(config.model.flags.get("trust-remote-code")),
+        "tokenizer_mode": tokenizer_mode(plan),
         "vocab_size": config.model.vocab_size,
         "cache": f"{config.cluster.results_dir}/{CACHE}",
         "files": [_file(point, config) for point in plan.points],
     }
+
+
+def tokenizer_mode(plan: LaunchPlan) -> str:
+    """The servers' --tokenizer-mode: those that read prompts count them, and come first."""
+    told = (endpoint.flags.get("tokenizer-mode") for endpoint in plan.endpoints)
+    return str(next(filter(None, told), "auto"))
 
 
 def prompts_mounts(config: LaunchConfig) -> tuple[str, ...]:

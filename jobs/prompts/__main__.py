@@ -49,6 +49,7 @@ def _make_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--tokenizer", help="folder of the model's tokenizer; without it token ids are drawn")
     add("--trust-remote-code", action="store_true")
+    add("--tokenizer-mode", default="auto", help="the server's own option")
     add("--vocab-size", type=int, default=0, help="token ids are drawn below it")
     add("--context", default="plain", choices=CONTEXTS, help="template: in the chat template")
     add("--source", default="random", choices=SOURCES)
@@ -92,7 +93,9 @@ def make(options: argparse.Namespace) -> None:
         cache=cache,
         form="text" if name else "ids",
         context="messages" if name and options.source == "multi_turn" else options.context,
-        tokenizer=ModelTokenizer(name, options.trust_remote_code, cache) if name else None,
+        tokenizer=ModelTokenizer(name, options.trust_remote_code, cache, options.tokenizer_mode)
+        if name
+        else None,
         vocab_size=options.vocab_size,
         verify=options.verify,
     )

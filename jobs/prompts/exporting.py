@@ -1,6 +1,6 @@
 """Exports a model's tokenizer, checked against the one that a server has.
 
-    python -m jobs.prompts.exporting [--trust-remote-code] TOKENIZER OUT
+    python -m jobs.prompts.exporting [--trust-remote-code] [--mode=MODE] TOKENIZER OUT
 
 Run once per tokenizer in a process of its own, whose memory is then given back. Exit status: 0 OUT
 says what is known, be it that it cannot be exported; 2 the tokenizer cannot be loaded so.
@@ -19,14 +19,16 @@ from jobs.prompts.errors import PromptError
 from jobs.prompts.exported import Export, ExportedTokenizer, save_export
 from jobs.prompts.freed import give_back
 from jobs.prompts.full_tokenizer import TransformersTokenizer
+from jobs.prompts.server_mode import AUTO
 from jobs.prompts.slim import slimmed
-from jobs.prompts.tokenizer import TextTokenizer
+from jobs.prompts.tokenizer import TextTokenizer, full_tokenizer, own_mode
 
 CHECKED_TEXTS = 400
 WORDS_OF_A_TEXT = 250
 AT_ONCE = 16
 WITH_SPECIAL = 3
 """Every so many texts are encoded with special tokens too, with and without the template."""
+MODE = "--mode="
 SENTINEL = "QZJXQ"
 CONTENTS = ("a", "some words", "Many more words, in two lines\nand 12 345 signs.", "x" * 300)
 """Messages that a chat template must leave as they are."""
@@ -140,10 +142,12 @@ def check_texts(full: TextTokenizer, template: Template) -> Iterator[str]:
 def main(arguments: Sequence[str]) -> int:
     """The program; its exit status."""
     *options, name, out = arguments
-    # transformers then takes PyTorch for not installed; a tokenizer does not need its 260 MB.
-    sys.modules["torch"] = None  # type: ignore[assignment]
+    given = next((o.removeprefix(MODE) for o in options if o.startswith(MODE)), AUTO)
+    if not own_mode(name, given):
+        # transformers takes PyTorch for not installed; a tokenizer does not need its 260 MB.
+        sys.modules["torch"] = None  # type: ignore[assignment]
     try:
-        full = TransformersTokenizer(name, trust_remote_code="--trust-remote-code" in options)
+        full = full_tokenizer(name, "--trust-remote-code" in options, given)
         give_back()
         asked = asked_of(full)
         del full

@@ -15,17 +15,21 @@ from jobs.prompts.template_date import FIXED, all_days, asks_for_date, template_
 
 
 class TransformersTokenizer:
-    """A tokenizer of transformers' AutoTokenizer, which is what vLLM loads."""
+    """A tokenizer of transformers' AutoTokenizer, which is what vLLM loads unless its tokenizer
+    mode is another (server_mode.py)."""
 
     def __init__(self, name: str, trust_remote_code: bool = False) -> None:
         self.name = name
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
-            load = importlib.import_module("transformers").AutoTokenizer.from_pretrained
-            self._tokenizer: Any = load(name, trust_remote_code=trust_remote_code)
+            self._tokenizer: Any = self._load(trust_remote_code)
         except (OSError, ValueError, ImportError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise PromptError(f"tokenizer {name} cannot be loaded: {reason}") from error
+
+    def _load(self, trust_remote_code: bool) -> Any:
+        load = importlib.import_module("transformers").AutoTokenizer.from_pretrained
+        return load(self.name, trust_remote_code=trust_remote_code)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids with the special tokens a server adds to a completion prompt."""

@@ -12,6 +12,7 @@ from typing import Any
 from jobs.prompts.cache import PromptCache, own_folder
 from jobs.prompts.errors import PromptError
 from jobs.prompts.making import Maker
+from jobs.prompts.server_mode import AUTO
 from jobs.prompts.spec import Spec
 from jobs.prompts.tokenizer import ModelTokenizer
 
@@ -33,7 +34,12 @@ def read_order(run_dir: Path) -> list[Ordered]:
         cache = PromptCache(_usable(Path(order["cache"])))
         shared: Mapping[str, Any] = {
             "cache": cache,
-            "tokenizer": ModelTokenizer(order["tokenizer"], order["trust_remote_code"], cache),
+            "tokenizer": ModelTokenizer(
+                order["tokenizer"],
+                order["trust_remote_code"],
+                cache,
+                order.get("tokenizer_mode", AUTO),
+            ),
             "vocab_size": order["vocab_size"],
         }
         makers: dict[tuple[str, ...], Maker] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import logging
 import os
 import subprocess
@@ -14,14 +13,25 @@ from pathlib import Path
 from typing import Protocol
 
 from jobs.prompts.cache import PromptCache
+from jobs.prompts.engine_tokenizer import EngineTokenizer
 from jobs.prompts.errors import PromptError
 from jobs.prompts.exported import ExportedTokenizer, load_export
 from jobs.prompts.full_tokenizer import TransformersTokenizer
+from jobs.prompts.server_mode import (
+    AUTO,
+    HF,
+    RENDERED_IN_CODE,
+    is_autos,
+    model_config,
+    resolved_mode,
+)
 
 EXPORT_VERSION = 2
 EXPORT_TIMEOUT_S = 900.0
+ENGINE = ("vllm", "mistral_common")
+"""Libraries of a tokenizer that only the engine has."""
 
-FILES = ("*.json", "*.model", "*.tiktoken", "*.txt", "*.jinja", "*.py")
+FILES = ("*.json", "*.model", "*.model.v*", "*.tiktoken", "*.txt", "*.jinja", "*.py")
 """Files of a tokenizer's folder that decide what it does; weights' indexes are left out."""
 NOT_TOKENIZER = ("config.json", "generation_config.json", "model.safetensors.index.json")
 
@@ -71,14 +81,20 @@ class ModelTokenizer:
     """The tokenizer of a model's folder, or of a name that transformers knows.
 
     With a cache it is loaded through transformers once, by a process that leaves an export there.
+    `mode`: the server's --tokenizer-mode.
     """
 
     def __init__(
-        self, name: str, trust_remote_code: bool = False, cache: PromptCache | None = None
+        self,
+        name: str,
+        trust_remote_code: bool = False,
+        cache: PromptCache | None = None,
+        mode: str = AUTO,
     ) -> None:
         self.name = name
         self.trust_remote_code = trust_remote_code
         self.cache = cache
+        self.mode = mode
         self._loaded: TextTokenizer | None = None
         self._full: TransformersTokenizer | None = None
 
@@ -88,17 +104,34 @@ class ModelTokenizer:
         folder = Path(self.name)
         if not folder.is_dir():
             return f"{self._by_transformers().content_hash()} ({library_versions()})"
-        return f"{folder_hash(folder)} ({model_type(folder)}{library_versions()})"
+        told = model_config(folder).get("model_type")
+        told = f"{told}, " if told else ""
+        mode = own_mode(self.name, self.mode)
+        told += f"mode {mode}, " if mode else ""
+        return f"{folder_hash(folder)} ({told}{library_versions(ENGINE if mode else ())})"
 
     def load(self) -> TextTokenizer:
         """The tokenizer; PromptError where it cannot be loaded."""
         if self._loaded is None:
+            self._tell_mode()
             self._loaded = self._exported() or self._by_transformers()
         return self._loaded
 
+    def _tell_mode(self) -> None:
+        mode = resolved_mode(Path(self.name), self.mode)
+        if own_mode(self.name, self.mode):
+            log.info("tokenizer %s: the server's mode is %s, taken from vLLM", self.name, mode)
+        if mode in RENDERED_IN_CODE:
+            log.warning(
+                "tokenizer %s: servers in mode %s render chats in code of their own: lengths of "
+                "chat messages (multi_turn) are estimates, those of completions exact",
+                self.name,
+                mode,
+            )
+
     def _by_transformers(self) -> TransformersTokenizer:
         if self._full is None:
-            self._full = TransformersTokenizer(self.name, self.trust_remote_code)
+            self._full = full_tokenizer(self.name, self.trust_remote_code, self.mode)
         return self._full
 
     def _exported(self) -> ExportedTokenizer | None:
@@ -119,6 +152,7 @@ class ModelTokenizer:
 
     def _export(self, path: Path) -> None:
         options = ["--trust-remote-code"] if self.trust_remote_code else []
+        options += [f"--mode={self.mode}"]
         command = [sys.executable, "-m", "jobs.prompts.exporting", *options, self.name, str(path)]
         root = str(Path(__file__).parent.parent.parent)
         searched = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
@@ -153,21 +187,28 @@ def folder_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def library_versions() -> str:
+def own_mode(name: str, given: str) -> str:
+    """The mode that a server started with `given` has for a model's folder, where it is not what
+    AutoTokenizer does; empty where it is."""
+    folder = Path(name)
+    mode = resolved_mode(folder, given) if folder.is_dir() or given != AUTO else HF
+    return "" if is_autos(folder, mode) else mode
+
+
+def full_tokenizer(name: str, trust_remote_code: bool, given: str) -> TransformersTokenizer:
+    """The server's tokenizer by the library that the server has it from; PromptError."""
+    mode = own_mode(name, given)
+    if mode:
+        return EngineTokenizer(name, mode, trust_remote_code)
+    return TransformersTokenizer(name, trust_remote_code)
+
+
+def library_versions(more: Sequence[str] = ()) -> str:
     """Versions of what splits texts, where it is installed."""
     told = []
-    for name in ("transformers", "tokenizers", "sentencepiece", "tiktoken"):
+    for name in ("transformers", "tokenizers", "sentencepiece", "tiktoken", *more):
         try:
             told.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             continue
     return ", ".join(told)
-
-
-def model_type(folder: Path) -> str:
-    """What its config.json calls the model, which decides the class that transformers takes."""
-    try:
-        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return f"{told['model_type']}, "
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
