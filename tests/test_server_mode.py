@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -89,21 +88,6 @@ as_hf = sorted(mode for mode, (_, name) in modes.items() if name == "CachedHfTok
 types = sorted(registry._MODEL_TYPES_WITH_INCORRECT_TOKENIZER_CLASS)
 print(json.dumps([as_hf, sorted(modes), types]))
 """
-LENGTHS = """
-import json, sys
-from pathlib import Path
-from vllm.tokenizers import get_tokenizer
-from jobs.prompts.reader import PromptFile
-from jobs.prompts.__main__ import main
-folder, out = sys.argv[1:]
-words = ["--input-range", "30", "90", "--output-range", "1", "2", "--count", "20", "--out", out]
-code = main(["make", "--tokenizer", folder, *words])
-file = PromptFile.open(Path(out))
-encode = get_tokenizer(folder).encode
-counted = [len(encode(file.text(n).decode(), add_special_tokens=True)) for n in range(len(file))]
-kind = type(get_tokenizer(folder)).__name__
-print(json.dumps([code, kind, file.prompt_tokens.tolist(), counted]))
-"""
 
 
 @needs_engine
@@ -113,16 +97,3 @@ def test_the_engine_that_is_installed_has_the_modes_known_here() -> None:
     assert set(as_hf) == SPLIT_AS_HF
     assert set(BY_ARCHITECTURE.values()) <= set(modes)
     assert set(types) == BASE_CLASS
-
-
-@needs_engine
-@pytest.mark.engine
-def test_prompts_for_a_server_in_mistral_mode_have_its_own_counts(tmp_path: Path) -> None:
-    find = "import json, mistral_common; print(json.dumps(mistral_common.__path__[0]))"
-    data = Path(engine_python(find)) / "data"
-    model = folder(tmp_path / "m", "consolidated.safetensors")
-    (model / "config.json").unlink()
-    shutil.copy(data / "mistral_instruct_tokenizer_240323.model.v3", model / "tokenizer.model.v3")
-    code, kind, told, counted = engine_python(LENGTHS, str(model), str(tmp_path / "m.prompts"))
-    assert (code, kind, len(told)) == (0, "MistralTokenizer", 20)
-    assert counted == told
