@@ -39,6 +39,7 @@ def begin(tmp_path: Path, *more: str) -> tuple[RunDir, subprocess.Popen[str]]:
     folder = tmp_path / name_of("abc123")
     folder.mkdir(mode=0o700)
     made = pair_run(points=(4,), decode_more=more, canary=NO_CANARY)
+    made["plan"]["budgets"] |= {"no_answer_s": 3600, "no_token_s": 3600}
     document = {**made, "run_id": folder.name, "name": "pair"}
     run = RunDir(folder)
     run.run_json.write_text(json.dumps(document))
