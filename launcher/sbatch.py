@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import submitit
@@ -22,6 +24,7 @@ DROPPED_PREFIXES = (
 )
 CLEANING = threading.Lock()
 """A sweep's jobs are handed over by several threads."""
+DEAF = ("/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh")
 ELSEWHERE = "(cluster.executor=slurm). Run this where sbatch is, or use cluster=local"
 NO_ID = "sbatch ended well but named no job"
 """jobs/submission.py's words for a job to be looked for: a site's wrapper may swallow the id."""
@@ -60,9 +63,9 @@ class Handover(submitit.SlurmExecutor):
         return command
 
     def _make_submission_command(self, submission_file_path: Path) -> list[str]:
-        """In a session of its own: a Ctrl-C must not end sbatch, or a site's wrapper around it,
-        between Slurm's yes and the id."""
-        return ["setsid", *super()._make_submission_command(submission_file_path)]
+        """Deaf to Ctrl-C, which must not end sbatch, or a site's wrapper around it, between Slurm's
+        yes and the id."""
+        return [*DEAF, *super()._make_submission_command(submission_file_path)]
 
 
 def sbatch(script: Path, env: Mapping[str, str]) -> str:
@@ -79,14 +82,32 @@ def sbatch(script: Path, env: Mapping[str, str]) -> str:
     folder = script.parent / "submitit"
     folder.mkdir(mode=0o700, exist_ok=True)
     try:
-        executor = Handover(folder=folder)
-        return str(executor._submit_command(script.read_text(encoding="utf-8")).job_id)
+        with _no_ctrl_c():
+            executor = Handover(folder=folder)
+            return str(executor._submit_command(script.read_text(encoding="utf-8")).job_id)
     except submitit.core.utils.FailedJobError as error:
         return _in_doubt(script.parent, str(error), env)
     except submitit.core.utils.FailedSubmissionError:
         return _in_doubt(script.parent, NO_ID, env)
     except RuntimeError as error:
         raise SubmissionError(f"{error} {ELSEWHERE}") from error
+
+
+@contextmanager
+def _no_ctrl_c() -> Iterator[None]:
+    """What a sweep's thread starts is not reached by one before it is deaf to it.
+
+    One that comes meanwhile waits at the new process, until that ignores it. The main thread, which
+    submits single runs, hears it itself.
+    """
+    if threading.current_thread() is threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _in_doubt(run_dir: Path, said: str, env: Mapping[str, str]) -> str:

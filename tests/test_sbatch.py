@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,41 @@ def test_a_machine_without_sbatch_is_one_message(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SubmissionError, match="use cluster=local"):
         sbatch(script, ENV)
+
+
+HAND_OVER = """
+import signal, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from launcher.sbatch import sbatch
+signal.signal(signal.SIGINT, lambda *_: None)
+print("ready", flush=True)
+with ThreadPoolExecutor(4) as pool:
+    print(*pool.map(lambda one: sbatch(Path(one), {}), sys.argv[1:]), flush=True)
+"""
+
+
+def test_no_moment_of_a_call_is_open_to_a_ctrl_c(programs: Path, tmp_path: Path) -> None:
+    program(programs / "sbatch", "sleep 0.01; echo Submitted batch job 7")
+    scripts = [tmp_path / f"run{number}" / "batch.sh" for number in range(24)]
+    for one in scripts:
+        one.parent.mkdir()
+        one.write_text("#!/bin/bash\n", encoding="utf-8")
+    started = subprocess.Popen(
+        [sys.executable, "-c", HAND_OVER, *map(str, scripts)],
+        env=environment({"PATH": os.environ["PATH"]}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert started.stdout
+    assert started.stdout.readline() == "ready\n"
+    while started.poll() is None:
+        os.killpg(started.pid, signal.SIGINT)
+        time.sleep(0.0005)
+    out, err = started.communicate(timeout=PATIENCE_S)
+    assert out.split() == ["7"] * 24, err
 
 
 def test_a_ctrl_c_amid_a_sweep_is_told_with_every_job_that_slurm_has(
