@@ -81,6 +81,8 @@ def progress_told(path: Path | None, stage: str, total: int, look: Look) -> Iter
                 t=round(time.time(), 3),
                 tokens=tokens,
             )
+            if over.is_set():
+                return  # a slow look of one stage is no word on the next
             with contextlib.suppress(OSError):
                 _write(path, json.dumps(asdict(now)) + "\n")
             over.wait(EVERY_S)
@@ -93,7 +95,7 @@ def progress_told(path: Path | None, stage: str, total: int, look: Look) -> Iter
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, without waiting for the disk."""
-    aside = path.with_name(f".{path.name}.tmp")
+    """Whole or not at all, without waiting for the disk; two stages' threads may be at it."""
+    aside = path.with_name(f".{path.name}.{threading.get_ident()}.tmp")
     aside.write_text(text, encoding="utf-8")
     aside.replace(path)

@@ -41,6 +41,7 @@ async def measure(
             await workers.connect()
             with progress_told(tell, "warm-up", prompts.warmup, workers.so_far):
                 warmup = await workers.warm_up() if prompts.warmup else []
+            workers.begin_anew()
             date = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             with progress_told(tell, "measured", prompts.count, workers.so_far):
                 await workers.measure()

@@ -82,6 +82,10 @@ class Crew:
         """The warm-up wave; per process how its requests went."""
         return await self._all({"do": "warm_up"})
 
+    def begin_anew(self) -> None:
+        """The warm-up is told and over: what is counted from here on is measured."""
+        self._slots[:] = np.zeros(1, SLOT)
+
     async def measure(self) -> None:
         """All processes begin at the same moment of the system's clock; returns at the end."""
         await self._all({"do": "measure", "at": time.monotonic() + START_AHEAD_S})
