@@ -70,10 +70,10 @@ async def wait_for_workers(
             done, _ = await asyncio.wait(tasks, timeout=POLL_S / 2)
             for task in done:
                 task.result()
-            if not lacks:  # the last one came just now: no budget was missed
-                return
             now = time.monotonic()
             progress.look(now, list(lacks))
+            if not lacks:  # the last one came just now: no budget was missed
+                return
             budget = plan.budgets.start_s
             quiet = now - progress.wrote_at(lacks)
             if now - begun > budget and (quiet > QUIET_S or now - begun > STRETCH * budget):
